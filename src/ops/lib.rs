@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-pub use table::{rows, DETACH};
+pub use table::{rows, ASTYPE, CLONE, DETACH, FULL_LIKE, TO_TENSOR, WHERE};
 
 /// How the dims of a result follow from those of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,41 @@ pub enum InPlaceTakes {
     Alike,
 }
 
+/// An argument with which a program does otherwise than eager mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlike {
+    /// A tensor.
+    Tensor,
+    /// A tensor, where eager mode raises: it wants a list.
+    TensorForList,
+    /// A tensor, or a list or a tuple that has one.
+    Tensors,
+    /// The same, beside this other argument.
+    TensorsBeside(usize, &'static str),
+    /// A list that has a tensor.
+    TensorsInList,
+    /// A tensor, or a number that the graph makes.
+    OfGraph,
+    /// A number that the graph makes.
+    NumberOfGraph,
+    /// A tensor that wants a gradient, or a list or a tuple that has one.
+    WantsGradient,
+    /// A tensor of half precision.
+    Half,
+    /// A tensor of more than one dim.
+    SeveralDims,
+    /// A tensor whose elements may have gaps between them.
+    MayHaveGaps,
+    /// A complex number.
+    Complex,
+    /// The same, beside this other argument.
+    ComplexBeside(usize, &'static str),
+    /// A complex number that single precision would round.
+    Rounded,
+    /// Anything but a float.
+    NoFloat,
+}
+
 /// One thing that is known of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
@@ -124,6 +159,9 @@ pub enum Fact {
     /// The argument in this place, of this name, is at least so much: kernels that get it as a
     /// tensor do not look (`eye` would not end).
     Least(usize, &'static str, i64),
+    /// With such an argument in this place, of this name, a program does otherwise than eager mode;
+    /// why, for messages.
+    Differs(usize, &'static str, Unlike, &'static str),
     /// The name of the argument in this place, which [`NumberAs`] looks at.
     Named(usize, &'static str),
     /// Its form in place gives what it gives.

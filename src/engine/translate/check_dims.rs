@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::backend::TraceSession;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::obj;
-use crate::ops::{knows, RESHAPES};
+use crate::ops::{knows, ASTYPE, RESHAPES};
 use crate::reason::{Break, BreakKind};
 
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
@@ -164,7 +164,7 @@ impl<'a> CheckDims<'a, '_> {
             .meta(*tensor)
             .is_some_and(|meta| !meta.dtype.is_differentiable());
         let divides = named(next, &["__truediv__", "__rtruediv__"]) && next.loc == it.loc;
-        whole && divides && named(it, &["astype"])
+        whole && divides && named(it, &[ASTYPE])
     }
 
     /// Whether both calls became the same operations, and both copy or neither. Where one is given

@@ -1,9 +1,10 @@
 //! Functions of layers: `paddle.nn.functional`.
 
-use super::Rows;
+use super::{sizes, Rows};
 use crate::Fact::*;
 use crate::NumberAs;
 use crate::ShapeRule::*;
+use crate::Unlike;
 
 pub(super) const ROWS: Rows = &[
     (
@@ -26,14 +27,53 @@ pub(super) const ROWS: Rows = &[
     ("avg_pool3d", &[NeverFails]),
     ("batch_norm", &[ForgetsResult, NeverFails, Shape(Batch)]),
     ("celu", &[NeverFails]),
-    ("conv1d", &[ForgetsResult, NeverFails, Shape(Batch)]),
+    (
+        "conv1d",
+        &[
+            ForgetsResult,
+            NeverFails,
+            Shape(Batch),
+            Differs(
+                2,
+                "bias",
+                Unlike::SeveralDims,
+                "with a bias of several dims",
+            ),
+        ],
+    ),
     ("conv1d_transpose", &[NeverFails, WholeInLists]),
-    ("conv2d", &[ForgetsResult, NeverFails, Shape(Batch)]),
+    (
+        "conv2d",
+        &[
+            ForgetsResult,
+            NeverFails,
+            Shape(Batch),
+            Differs(
+                2,
+                "bias",
+                Unlike::SeveralDims,
+                "with a bias of several dims",
+            ),
+        ],
+    ),
     (
         "conv2d_transpose",
         &[NeverFails, Shape(Batch), MayHaveUnknownDims, WholeInLists],
     ),
-    ("conv3d", &[ForgetsResult, NeverFails, Shape(Batch)]),
+    (
+        "conv3d",
+        &[
+            ForgetsResult,
+            NeverFails,
+            Shape(Batch),
+            Differs(
+                2,
+                "bias",
+                Unlike::SeveralDims,
+                "with a bias of several dims",
+            ),
+        ],
+    ),
     ("conv3d_transpose", &[NeverFails, WholeInLists]),
     (
         "dropout",
@@ -47,11 +87,29 @@ pub(super) const ROWS: Rows = &[
             MayHaveUnknownDims,
             Draws,
             ProgramShares,
+            Differs(
+                1,
+                "p",
+                Unlike::TensorsBeside(2, "axis"),
+                "along an axis by a tensor",
+            ),
         ],
     ),
     ("dropout1d", &[MayHaveUnknownDims]),
-    ("dropout2d", &[MayHaveUnknownDims]),
-    ("dropout3d", &[MayHaveUnknownDims]),
+    (
+        "dropout2d",
+        &[
+            MayHaveUnknownDims,
+            Differs(1, "p", Unlike::Tensors, "by a tensor"),
+        ],
+    ),
+    (
+        "dropout3d",
+        &[
+            MayHaveUnknownDims,
+            Differs(1, "p", Unlike::Tensors, "by a tensor"),
+        ],
+    ),
     ("elu", &[NeverFails, Shape(Same), InPlace, ProgramCall]),
     ("embedding", &[Shape(Leading), SelectsRows]),
     ("gelu", &[NeverFails, Shape(Same), ProgramCall]),
@@ -67,6 +125,13 @@ pub(super) const ROWS: Rows = &[
             Shape(Batch),
             MayHaveUnknownDims,
             WholeInLists,
+            Differs(
+                2,
+                "scale_factor",
+                Unlike::Tensors,
+                "with a tensor for a factor",
+            ),
+            sizes("size"),
         ],
     ),
     (
@@ -115,6 +180,13 @@ pub(super) const ROWS: Rows = &[
             Shape(Batch),
             MayHaveUnknownDims,
             WholeInLists,
+            Differs(
+                2,
+                "scale_factor",
+                Unlike::Tensors,
+                "with a tensor for a factor",
+            ),
+            sizes("size"),
         ],
     ),
 ];

@@ -1,14 +1,26 @@
 //! Functions that make tensors, search, draw, or are about no tensors.
 
-use super::Rows;
+use super::{along, sizes, Rows};
 use crate::Fact::*;
 use crate::InPlaceTakes::*;
+use crate::Unlike;
+
+/// A tensor of what Python holds.
+pub const TO_TENSOR: &str = "to_tensor";
 
 pub(super) const ROWS: Rows = &[
     ("accuracy", &[MayHaveUnknownDims]),
     ("affine_grid", &[UnknownDims, WholeFrom(1)]),
     ("arange", &[MayHaveUnknownDims]),
     ("argwhere", &[UnknownDims]),
+    (
+        "as_tensor",
+        &[Differs(0, "data", Unlike::Tensor, "copies the tensor")],
+    ),
+    (
+        "asarray",
+        &[Differs(0, "data", Unlike::Tensor, "copies the tensor")],
+    ),
     ("assign_value", &[NoFunctionOfTensors]),
     ("bernoulli", &[InPlaceDraws, Draws]),
     ("bincount", &[UnknownDims]),
@@ -18,7 +30,20 @@ pub(super) const ROWS: Rows = &[
     ("combinations", &[MayHaveUnknownDims]),
     ("create_dct", &[UnknownDims]),
     ("create_parameter", &[NoFunctionOfTensors]),
-    ("crop", &[MayHaveUnknownDims, WholeFrom(1)]),
+    (
+        "crop",
+        &[
+            MayHaveUnknownDims,
+            WholeFrom(1),
+            sizes("shape"),
+            Differs(
+                2,
+                "offsets",
+                Unlike::WantsGradient,
+                "with offsets that want a gradient",
+            ),
+        ],
+    ),
     ("distribute_fpn_proposals", &[UnknownDims]),
     ("empty", &[MayHaveUnknownDims]),
     (
@@ -52,7 +77,13 @@ pub(super) const ROWS: Rows = &[
     ("multi_label_margin_loss", &[UnknownDims]),
     ("multinomial", &[MayHaveUnknownDims, Draws]),
     ("new_empty", &[MayHaveUnknownDims]),
-    ("new_full", &[MayHaveUnknownDims]),
+    (
+        "new_full",
+        &[
+            MayHaveUnknownDims,
+            Differs(2, "fill_value", Unlike::Complex, "of a complex number"),
+        ],
+    ),
     ("new_ones", &[MayHaveUnknownDims]),
     ("new_zeros", &[MayHaveUnknownDims]),
     ("nms", &[UnknownDims]),
@@ -81,7 +112,8 @@ pub(super) const ROWS: Rows = &[
     ("reindex_heter_graph", &[UnknownDims]),
     ("repeat", &[MayHaveUnknownDims, WholeFrom(1)]),
     ("repeat_interleave", &[MayHaveUnknownDims]),
-    ("roll", &[WholeFrom(1)]),
+    ("reverse", &[along(1, "axis")]),
+    ("roll", &[WholeFrom(1), along(2, "axis"), along(2, "dims")]),
     ("sample_neighbors", &[UnknownDims]),
     ("save", &[NoFunctionOfTensors]),
     ("seed", &[NoFunctionOfTensors]),
@@ -102,7 +134,11 @@ pub(super) const ROWS: Rows = &[
     ("slice_scatter", &[WholeFrom(2)]),
     ("standard_normal", &[MayHaveUnknownDims, WholeFrom(0)]),
     ("std", &[MayHaveUnknownDims, WholeFrom(1)]),
-    ("to_tensor", &[NoFunctionOfTensors]),
+    (
+        "tensor",
+        &[Differs(0, "data", Unlike::Tensor, "copies the tensor")],
+    ),
+    (TO_TENSOR, &[NoFunctionOfTensors]),
     ("tolist", &[NoFunctionOfTensors]),
     (
         "uniform",

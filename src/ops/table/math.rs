@@ -1,10 +1,20 @@
 //! Operators and functions of tensors.
 
-use super::Rows;
+use super::{along, bound, tolerance, Rows, EXPONENT, OF_A_TENSOR};
 use crate::Fact::*;
 use crate::InPlaceTakes::*;
 use crate::NumberAs;
 use crate::ShapeRule::*;
+use crate::Unlike;
+
+/// One number everywhere, in the shape of another tensor.
+pub const FULL_LIKE: &str = "full_like";
+
+/// A choice for each element.
+pub const WHERE: &str = "where";
+
+/// A copy that gradients flow through.
+pub const CLONE: &str = "clone";
 
 pub(super) const ROWS: Rows = &[
     ("abs", &[NeverFails, Shape(Same), InPlace, ProgramCall]),
@@ -28,6 +38,7 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("addmm", &[InPlace]),
+    ("allclose", &[tolerance(2, "rtol"), tolerance(3, "atol")]),
     ("__and__", &[Shape(Broadcast)]),
     ("asin", &[InPlace]),
     ("asinh", &[InPlace]),
@@ -66,10 +77,13 @@ pub(super) const ROWS: Rows = &[
             InPlace,
             InPlaceBoundedByFloat,
             InPlaceOfExisting(BoundsOfFloats),
+            bound(1, "min"),
+            bound(2, "max"),
         ],
     ),
+    ("clip_", &[bound(1, "min"), bound(2, "max")]),
     (
-        "clone",
+        CLONE,
         &[ForgetsResult, ForgetsArguments, NeverFails, Shape(Same)],
     ),
     (
@@ -80,6 +94,7 @@ pub(super) const ROWS: Rows = &[
             NeverFailsAlone,
             Shape(Concat),
             MayHaveUnknownDims,
+            OF_A_TENSOR,
         ],
     ),
     ("copy", &[InPlaceOfExisting(Alike)]),
@@ -128,7 +143,9 @@ pub(super) const ROWS: Rows = &[
     ("fill", &[InPlaceOfExisting(OneNumber)]),
     ("fill_diagonal", &[InPlaceFollowed]),
     ("fill_diagonal_tensor", &[InPlaceFollowed]),
-    ("flip", &[Shape(Same), WholeFrom(1)]),
+    ("flip", &[Shape(Same), WholeFrom(1), along(1, "axis")]),
+    ("float_power", &[EXPONENT]),
+    ("float_power_", &[EXPONENT]),
     ("floor", &[Shape(Same), InPlace]),
     (
         "floor_divide",
@@ -142,10 +159,22 @@ pub(super) const ROWS: Rows = &[
             Number(1, "fill_value", NumberAs::Dtype),
             Named(2, "dtype"),
             MayHaveUnknownDims,
+            Differs(
+                1,
+                "fill_value",
+                Unlike::Rounded,
+                "of a complex number with the digits of a double",
+            ),
+            Differs(
+                1,
+                "fill_value",
+                Unlike::ComplexBeside(2, "dtype"),
+                "of a complex number and a dtype",
+            ),
         ],
     ),
     (
-        "full_like",
+        FULL_LIKE,
         &[
             Shape(Same),
             Number(1, "fill_value", NumberAs::DtypeOrFirst),
@@ -170,10 +199,18 @@ pub(super) const ROWS: Rows = &[
     ("hypot", &[InPlace, InPlaceOneDType]),
     ("i0", &[InPlace]),
     ("index_add", &[InPlaceApart]),
-    ("index_fill", &[InPlaceApart, InPlaceNumberAt(2)]),
+    (
+        "index_fill",
+        &[
+            InPlaceApart,
+            InPlaceNumberAt(2),
+            Differs(3, "value", Unlike::Tensors, "with a tensor for a value"),
+        ],
+    ),
     ("index_put", &[InPlaceApart]),
     ("index_select", &[Shape(Gather)]),
     ("__invert__", &[Shape(Same)]),
+    ("isclose", &[tolerance(2, "rtol"), tolerance(3, "atol")]),
     ("isfinite", &[Shape(Same)]),
     ("isinf", &[Shape(Same)]),
     ("isnan", &[Shape(Same)]),
@@ -235,6 +272,7 @@ pub(super) const ROWS: Rows = &[
         &[ForgetsResult, ForgetsBesideNumber, Shape(Broadcast)],
     ),
     ("mul", &[NeverFails, InPlace, InPlaceOneDType]),
+    ("multi_dot", &[OF_A_TENSOR]),
     ("multigammaln", &[InPlace]),
     (
         "multiply",
@@ -249,6 +287,10 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("nan_to_num", &[InPlace]),
+    (
+        "nanquantile",
+        &[Differs(1, "q", Unlike::Tensor, "where a tensor says")],
+    ),
     ("__ne__", &[Shape(Broadcast)]),
     ("__neg__", &[ForgetsArguments, Shape(Same)]),
     ("neg", &[NeverFails, Shape(Same), InPlace]),
@@ -260,10 +302,16 @@ pub(super) const ROWS: Rows = &[
     ("ones_like", &[Shape(Same)]),
     ("__or__", &[Shape(Broadcast)]),
     ("polygamma", &[InPlace]),
-    ("pow", &[InPlace, InPlaceNumberAt(0)]),
+    ("pow", &[InPlace, InPlaceNumberAt(0), EXPONENT]),
+    ("__pow__", &[EXPONENT]),
+    ("pow_", &[EXPONENT]),
     ("put_along_axis", &[InPlaceApart]),
     ("put_items", &[ForgetsResult, Shape(Same)]),
     ("qr", &[AllOrNothing]),
+    (
+        "quantile",
+        &[Differs(1, "q", Unlike::Tensor, "where a tensor says")],
+    ),
     ("quotient", &[Shape(Same)]),
     (
         "__radd__",
@@ -279,6 +327,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("rmul", &[NeverFails]),
     ("round", &[Shape(Same), InPlace]),
+    ("__rpow__", &[EXPONENT]),
     (
         "rsqrt",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
@@ -315,7 +364,15 @@ pub(super) const ROWS: Rows = &[
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
     ),
     ("square", &[NeverFails, Shape(Same), InPlace, ProgramCall]),
-    ("stack", &[ForgetsResult, ForgetsArguments, NeverFailsAlone]),
+    (
+        "stack",
+        &[
+            ForgetsResult,
+            ForgetsArguments,
+            NeverFailsAlone,
+            OF_A_TENSOR,
+        ],
+    ),
     (
         "__sub__",
         &[ForgetsResult, ForgetsArguments, Shape(Broadcast)],
@@ -346,7 +403,14 @@ pub(super) const ROWS: Rows = &[
             WholeFrom(1),
         ],
     ),
-    ("topk", &[Least(1, "k", 1), MayHaveUnknownDims]),
+    (
+        "topk",
+        &[
+            Least(1, "k", 1),
+            MayHaveUnknownDims,
+            Differs(1, "k", Unlike::Tensor, "of a number that is a tensor"),
+        ],
+    ),
     ("tril", &[Shape(Same), InPlace, MayHaveUnknownDims]),
     ("triu", &[Shape(Same), InPlace, MayHaveUnknownDims]),
     ("__truediv__", &[ForgetsBesideNumber, Shape(Broadcast)]),
@@ -354,7 +418,7 @@ pub(super) const ROWS: Rows = &[
     ("trunc", &[InPlace]),
     ("unstack", &[AllOrNothing, ProgramShares]),
     (
-        "where",
+        WHERE,
         &[
             Shape(Where),
             Number(1, "x", NumberAs::Next(2)),

@@ -1,21 +1,25 @@
 //! Tensors and views.
 
-use super::Rows;
+use super::{along, sizes, Rows, MAY_HAVE_GAPS, OF_A_TENSOR};
 use crate::Fact::*;
 use crate::ShapeRule::*;
+use crate::Unlike;
 
 /// The tensor without its gradient: what the simulator asks for itself.
 pub const DETACH: &str = "detach";
 
+/// The same numbers in another dtype.
+pub const ASTYPE: &str = "astype";
+
 pub(super) const ROWS: Rows = &[
-    ("as_complex", &[View]),
+    ("as_complex", &[View, MAY_HAVE_GAPS]),
     ("as_real", &[View]),
     ("as_strided", &[View, ProgramView]),
-    ("astype", &[View, NeverFails, Shape(Same)]),
+    (ASTYPE, &[View, NeverFails, Shape(Same)]),
     ("atleast_1d", &[View]),
     ("atleast_2d", &[View]),
     ("atleast_3d", &[View]),
-    ("broadcast_tensors", &[View, AllOrNothing]),
+    ("broadcast_tensors", &[View, AllOrNothing, OF_A_TENSOR]),
     ("broadcast_to", &[View, MayHaveUnknownDims, WholeFrom(1)]),
     ("cartesian_prod", &[View]),
     (
@@ -77,7 +81,7 @@ pub(super) const ROWS: Rows = &[
     ("moveaxis", &[CheapView]),
     ("mT", &[CheapView]),
     ("narrow", &[View]),
-    ("permute", &[CheapView]),
+    ("permute", &[CheapView, along(1, "perm")]),
     ("ravel", &[View]),
     ("real", &[View, ProgramShares]),
     (
@@ -90,6 +94,7 @@ pub(super) const ROWS: Rows = &[
             MayHaveUnknownDims,
             ProgramView,
             WholeFrom(1),
+            sizes("shape"),
         ],
     ),
     ("rot90", &[View]),
@@ -106,6 +111,12 @@ pub(super) const ROWS: Rows = &[
             OneKernel,
             MayHaveUnknownDims,
             ProgramShares,
+            Differs(
+                1,
+                "num_or_sections",
+                Unlike::TensorsInList,
+                "with a list of tensors",
+            ),
         ],
     ),
     (
@@ -119,8 +130,26 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("strided_slice", &[View, ProgramView, WholeFrom(1)]),
-    ("swapaxes", &[CheapView]),
-    ("swapdims", &[CheapView]),
+    (
+        "swapaxes",
+        &[
+            CheapView,
+            along(1, "axis0"),
+            along(2, "axis1"),
+            along(1, "dim0"),
+            along(2, "dim1"),
+        ],
+    ),
+    (
+        "swapdims",
+        &[
+            CheapView,
+            along(1, "axis0"),
+            along(2, "axis1"),
+            along(1, "dim0"),
+            along(2, "dim1"),
+        ],
+    ),
     ("T", &[CheapView]),
     ("t", &[CheapView, InPlaceReforms]),
     ("tensor_split", &[View, OneKernel]),
@@ -132,6 +161,7 @@ pub(super) const ROWS: Rows = &[
             Shape(Transpose),
             InPlaceReforms,
             ProgramView,
+            along(1, "perm"),
         ],
     ),
     ("unbind", &[CheapView, OneKernel, ProgramView]),
@@ -151,7 +181,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("view", &[CheapView, Shape(Reshape)]),
     ("view_as", &[View]),
-    ("view_as_complex", &[View]),
+    ("view_as_complex", &[View, MAY_HAVE_GAPS]),
     ("view_as_real", &[View]),
     ("vsplit", &[View, OneKernel]),
 ];

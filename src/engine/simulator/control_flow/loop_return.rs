@@ -9,6 +9,7 @@ use crate::bytecode::{flow, Code};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
+use crate::ops::FULL_LIKE;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Form, Key, Kind, NumberVar, TensorVar, VarId};
 
@@ -422,7 +423,7 @@ pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<Symbo
     // The same operation whether dims are open or known: what was captured either way is compared.
     let (name, args) = match tensor_like(t, leaf, around) {
         Some(like) => (
-            "full_like",
+            FULL_LIKE,
             vec![Arg::Symbol(like), Arg::Const(zero), Arg::Const(dtype)],
         ),
         None => {

@@ -10,7 +10,7 @@ use pyo3::types::{PyFloat, PyString};
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, DType, SymbolId};
 use crate::obj::Obj;
-use crate::ops::DETACH;
+use crate::ops::{ASTYPE, CLONE, DETACH};
 use crate::reason::BreakId;
 use crate::tracker::number::Type;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
@@ -138,7 +138,7 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
     symbol = cast(t, symbol, to)?;
     // A number does not change when its tensor does.
     if is_tensor && to == meta.dtype {
-        symbol = tensor_scalar::method(t, "clone", symbol, Vec::new())?;
+        symbol = tensor_scalar::method(t, CLONE, symbol, Vec::new())?;
     }
     Ok(Some(variable(t, symbol)))
 }
@@ -192,7 +192,7 @@ pub fn cast(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<SymbolId
         return Ok(symbol);
     }
     let name = PyString::new(t.py, dtype.as_str()).into_any();
-    tensor_scalar::method(t, "astype", symbol, vec![Arg::Const(Obj::from(name))])
+    tensor_scalar::method(t, ASTYPE, symbol, vec![Arg::Const(Obj::from(name))])
 }
 
 /// Any number as the `float64` that Python computes with next to a `float`.

@@ -8,6 +8,7 @@ use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::native;
 use crate::obj::{within, Obj};
+use crate::ops::FULL_LIKE;
 use crate::reason::BreakId;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
@@ -157,7 +158,7 @@ pub fn of_bool(
     let (Some(given), true) = (given, dtype.is_floating() && SCALES.contains(&name)) else {
         return Ok(None);
     };
-    let function = Obj::from(t.py.module("paddle")?.getattr("full_like")?);
+    let function = Obj::from(t.py.module("paddle")?.getattr(FULL_LIKE)?);
     let number: f64 = if given.is_truthy()? { 1.0 } else { 0.0 };
     let number = t.constant(PyFloat::new(t.py, number).as_any());
     let args = [tensor, number];

@@ -12,7 +12,7 @@ use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::obj::Obj;
-use crate::ops::{facts, Fact, NumberAs};
+use crate::ops::{facts, Fact, NumberAs, FULL_LIKE};
 use crate::reason::BreakId;
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
@@ -114,7 +114,7 @@ pub fn of_call(
         let Some(dtype) = wanted(t, &given, number, kind)? else {
             continue;
         };
-        if name == "full_like" {
+        if name == FULL_LIKE {
             check_limits(t, number, dtype)?;
         }
         if let Some(symbol) = dynamic_scalar::as_tensor(t, number, dtype)? {

@@ -6,14 +6,13 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{is_in_place, Callee, DType, TensorMeta};
 use crate::obj::{module_and_name, text_of, Obj};
-use crate::ops::{knows, Fact};
+use crate::ops::{knows, Fact, TO_TENSOR, WHERE};
 use crate::reason::{BreakId, BreakKind};
-use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId, Variable};
 
 use crate::simulator::{
-    alias_analysis, arrays, device, dynamic_scalar, inplace, item, numpy_scalars, provenance,
-    scalar_arguments, tensors,
+    alias_analysis, arrays, device, differences, inplace, item, provenance, scalar_arguments,
+    tensors,
 };
 use crate::simulator::{Kwargs, Step, Tracer};
 
@@ -262,7 +261,7 @@ pub fn try_call(
     }
     let verdict = verdict(t, &object)?;
     let plain = match verdict {
-        Verdict::Refuse(_) if is_of_paddle(t, &object, "to_tensor")? => {
+        Verdict::Refuse(_) if is_of_paddle(t, &object, TO_TENSOR)? => {
             Some(device::without_defaults(t, args, kwargs))
         }
         _ => None,
@@ -326,7 +325,7 @@ pub fn try_call(
             return Ok(Some(made));
         }
     }
-    check_given(t, &name, args, kwargs)?;
+    differences::check(t, &name, args, kwargs)?;
     let writes = match (name.as_str(), args, kwargs) {
         ("assign", [_, output], []) => Some(*output),
         ("assign", ..) => kwargs
@@ -334,7 +333,7 @@ pub fn try_call(
             .find_map(|(name, value)| (&**name == "output").then_some(*value)),
         _ => None,
     };
-    if name == "where" && object.is(&t.py.module("paddle")?.getattr("where")?) {
+    if name == WHERE && object.is(&t.py.module("paddle")?.getattr(WHERE)?) {
         if let Some(result) = choice(t, args, kwargs)? {
             return Ok(Some(result));
         }
@@ -412,7 +411,7 @@ pub fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
         return Ok(None);
     }
     check_condition(t, condition)?;
-    tensors::control(t, "where", &[condition, x, y]).map(Some)
+    tensors::control(t, WHERE, &[condition, x, y]).map(Some)
 }
 
 fn is_complex(t: &mut Tracer<'_>, value: VarId) -> bool {
@@ -427,237 +426,6 @@ fn is_choice(t: &mut Tracer<'_>, value: VarId) -> bool {
     // One that the graph makes too: what adds zeros to it forgets the sign of its zeros.
     let is_made = item::symbol(t, value).is_some();
     is_made || tensors::meta_of(t, value).is_some() || t.const_value(value).is_some_and(is_number)
-}
-
-/// What eager mode refuses and programs take: a tensor for a list of tensors, a view with gaps for complex numbers, and
-/// whole numbers for tolerances. `args` begin with `self` for a method.
-pub fn check_given(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<()> {
-    if matches!(name, "isclose" | "_isclose" | "allclose") {
-        let (_, positional) = args.split_at(args.len().min(2));
-        let named = kwargs
-            .iter()
-            .filter(|(name, _)| matches!(&**name, "rtol" | "atol"));
-        let given = positional.iter().take(2).chain(named.map(|(_, it)| it));
-        for tolerance in given {
-            if dynamic_scalar::class(t, *tolerance) != Some(Type::Float) {
-                return t.stop(
-                    BreakId::OperatorArguments,
-                    format!("{name}() with a tolerance that is no float"),
-                );
-            }
-        }
-    }
-    const FIRST: [&str; 5] = ["x", "data", "obj", "input", "tensors"];
-    let named = kwargs.iter().find(|(name, _)| FIRST.contains(&&**name));
-    let Some(first) = args.first().or(named.map(|(_, value)| value)) else {
-        return Ok(());
-    };
-    let first = *first;
-    let argument = |at: usize, name: &str| {
-        let mut named = kwargs.iter();
-        let named = named.find(|(known, _)| &**known == name);
-        args.get(at).copied().or(named.map(|(_, value)| *value))
-    };
-    match name {
-        // Eager mode looks at how many are asked for, and at where the quantile is.
-        "topk" if argument(1, "k").is_some_and(|k| matches!(t.kind(k), Kind::Tensor(_))) => t.stop(
-            BreakId::OperatorArguments,
-            "topk() of a number that is a tensor",
-        ),
-        "quantile" | "nanquantile"
-            if argument(1, "q").is_some_and(|q| matches!(t.kind(q), Kind::Tensor(_))) =>
-        {
-            t.stop(
-                BreakId::OperatorArguments,
-                format!("{name}() where a tensor says"),
-            )
-        }
-        "concat" | "stack" | "multi_dot" | "broadcast_tensors"
-            if matches!(t.kind(first), Kind::Tensor(_)) =>
-        {
-            t.stop(
-                BreakKind::RaisesException,
-                format!("{name}() of a tensor instead of a list"),
-            )
-        }
-        // A program hands on the same tensor.
-        "as_tensor" | "asarray" | "tensor" if matches!(t.kind(first), Kind::Tensor(_)) => t.stop(
-            BreakId::OperatorArguments,
-            format!("{name}() copies the tensor"),
-        ),
-        // Programs take the numbers of a tensor that eager mode reads.
-        "index_fill" if is_tensor(t, argument(3, "value")) => t.stop(
-            BreakId::OperatorArguments,
-            "index_fill() with a tensor for a value",
-        ),
-        "interpolate" | "upsample" if is_tensor(t, argument(2, "scale_factor")) => t.stop(
-            BreakId::OperatorArguments,
-            format!("{name}() with a tensor for a factor"),
-        ),
-        // Where programs take whole numbers only, Paddle reads a tensor as a sequence of them, and the process ends.
-        "flip" | "reverse" if is_value(t, argument(1, "axis")) => unreadable_axis(t, name),
-        "roll" if is_value(t, argument(2, "axis")) || is_value(t, argument(2, "dims")) => {
-            unreadable_axis(t, name)
-        }
-        "transpose" | "permute" if is_value(t, argument(1, "perm")) => unreadable_axis(t, name),
-        "swapaxes" | "swapdims"
-            if is_value(t, argument(1, "axis0"))
-                || is_value(t, argument(2, "axis1"))
-                || is_value(t, argument(1, "dim0"))
-                || is_value(t, argument(2, "dim1")) =>
-        {
-            unreadable_axis(t, name)
-        }
-        // A tensor for an exponent has other digits.
-        "pow" | "pow_" | "__pow__" | "__rpow__" | "float_power" | "float_power_"
-            if is_number_of_graph(t, argument(1, "y")) =>
-        {
-            t.stop(
-                BreakId::OperatorArguments,
-                format!("{name}() of a number of the graph"),
-            )
-        }
-        "full" if is_rounded(t, argument(1, "fill_value")) => t.stop(
-            BreakId::OperatorArguments,
-            "full() of a complex number with the digits of a double",
-        ),
-        "full"
-            if argument(1, "fill_value").is_some_and(|it| is_complex(t, it))
-                && argument(2, "dtype").is_some() =>
-        {
-            t.stop(
-                BreakId::OperatorArguments,
-                "full() of a complex number and a dtype",
-            )
-        }
-        "new_full" if argument(2, "fill_value").is_some_and(|it| is_complex(t, it)) => {
-            t.stop(BreakId::OperatorArguments, "new_full() of a complex number")
-        }
-        // Eager mode takes the dtype of such a bound for none.
-        "clip" | "clip_" if is_half(t, argument(1, "min")) || is_half(t, argument(2, "max")) => t
-            .stop(
-                BreakId::OperatorArguments,
-                "clip() with a bound of half precision",
-            ),
-        // Eager mode writes numbers into the list.
-        "split" if is_list_with_tensors(t, argument(1, "num_or_sections")) => {
-            t.stop(BreakId::OperatorArguments, "split() with a list of tensors")
-        }
-        // Eager mode says that sizes want no gradient.
-        "reshape" | "crop" if wants_gradient(t, argument(1, "shape")) => t.stop(
-            BreakId::OperatorArguments,
-            format!("{name}() with sizes that want a gradient"),
-        ),
-        "crop" if wants_gradient(t, argument(2, "offsets")) => t.stop(
-            BreakId::OperatorArguments,
-            "crop() with offsets that want a gradient",
-        ),
-        "interpolate" | "upsample" if wants_gradient(t, argument(1, "size")) => t.stop(
-            BreakId::OperatorArguments,
-            format!("{name}() with sizes that want a gradient"),
-        ),
-        // Eager mode looks whether it is 1, and divides by no zero.
-        "dropout" if argument(2, "axis").is_some() && is_tensor(t, argument(1, "p")) => t.stop(
-            BreakId::OperatorArguments,
-            "dropout() along an axis by a tensor",
-        ),
-        "dropout2d" | "dropout3d" if is_tensor(t, argument(1, "p")) => {
-            t.stop(BreakId::OperatorArguments, format!("{name}() by a tensor"))
-        }
-        // Eager mode adds it as it is.
-        "conv1d" | "conv2d" | "conv3d" if has_dims(t, argument(2, "bias")) => t.stop(
-            BreakId::OperatorArguments,
-            format!("{name}() with a bias of several dims"),
-        ),
-        "as_complex" | "view_as_complex" if !alias_analysis::is_contiguous(t, first)? => t.stop(
-            BreakId::OperatorArguments,
-            format!("{name}() of a tensor that may have gaps"),
-        ),
-        _ => Ok(()),
-    }
-}
-
-/// Whether a program has a tensor for this argument: one of the user's, or a number that the graph makes.
-fn is_value(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
-    argument.is_some_and(|argument| {
-        let kind = t.kind(argument);
-        kind.of_graph().is_some()
-            || matches!(kind, Kind::Int(_))
-                && crate::simulator::arguments::depends_on_dims(t, argument)
-    })
-}
-
-fn is_number_of_graph(t: &mut Tracer<'_>, argument: Option<VarId>) -> bool {
-    argument.is_some_and(|argument| dynamic_scalar::is_of_graph(t, argument))
-}
-
-fn unreadable_axis(t: &Tracer<'_>, name: &str) -> Step<()> {
-    t.stop(
-        BreakId::OperatorArguments,
-        format!("{name}() along an axis that the graph makes"),
-    )
-}
-
-/// Whether an argument is a tensor, or has one among its items.
-fn is_tensor(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
-    any_part(t, value, |t, part| matches!(t.kind(part), Kind::Tensor(_)))
-}
-
-/// Whether this holds for an argument, or for one of its items.
-fn any_part(
-    t: &mut Tracer<'_>,
-    value: Option<VarId>,
-    holds: fn(&mut Tracer<'_>, VarId) -> bool,
-) -> bool {
-    let Some(value) = value else {
-        return false;
-    };
-    if let Kind::List(items) | Kind::Tuple(items, _) = t.kind(value).clone() {
-        items.into_iter().any(|item| holds(t, item))
-    } else {
-        holds(t, value)
-    }
-}
-
-fn is_list_with_tensors(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
-    let is_list = value.is_some_and(|value| matches!(t.kind(value), Kind::List(_)));
-    is_list && is_tensor(t, value)
-}
-
-/// Whether an argument is a tensor that wants a gradient, or has one among its items.
-/// Whether there is a gradient to lose. In an exported program nobody sees what sizes say of
-/// theirs.
-fn wants_gradient(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
-    if t.options.forward_only {
-        return false;
-    }
-    any_part(t, value, |t, part| {
-        has_meta(t, Some(part), |meta| !meta.stop_gradient)
-    })
-}
-
-fn is_half(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
-    has_meta(t, value, |meta| {
-        matches!(meta.dtype, DType::Float16 | DType::BFloat16)
-    })
-}
-
-fn has_dims(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
-    has_meta(t, value, |meta| meta.shape.len() > 1)
-}
-
-fn has_meta(t: &mut Tracer<'_>, value: Option<VarId>, holds: fn(&TensorMeta) -> bool) -> bool {
-    value.is_some_and(|value| tensors::meta_of(t, value).is_some_and(|meta| holds(&meta)))
-}
-
-/// Whether an argument is a complex number that a program would round.
-fn is_rounded(t: &mut Tracer<'_>, value: Option<VarId>) -> bool {
-    let value = value.and_then(|value| t.const_value(value));
-    value.is_some_and(|value| {
-        value
-            .cast::<PyComplex>()
-            .is_ok_and(|it| !numpy_scalars::is_single(it))
-    })
 }
 
 /// Eager mode takes conditions of bools only, programs take all.

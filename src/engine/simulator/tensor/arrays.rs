@@ -12,7 +12,7 @@ use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::guard::{open_dims, ArrayGuard, GuardKind};
 use crate::obj::Obj;
-use crate::ops::DETACH;
+use crate::ops::{ASTYPE, DETACH, TO_TENSOR};
 use crate::paddle::tensor_meta;
 use crate::reason::BreakId;
 use crate::tracker::{ArrayMaker, Tracker};
@@ -230,9 +230,9 @@ pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
 pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<Bound<'py, PyAny>> {
     let paddle = array.py().module("paddle")?;
     match maker {
-        ArrayMaker::ToTensor(None) => paddle.call_method1("to_tensor", (array,)),
+        ArrayMaker::ToTensor(None) => paddle.call_method1(TO_TENSOR, (array,)),
         ArrayMaker::ToTensor(Some(dtype)) => {
-            paddle.call_method1("to_tensor", (array, dtype.as_str()))
+            paddle.call_method1(TO_TENSOR, (array, dtype.as_str()))
         }
         ArrayMaker::Assign => paddle.call_method1("assign", (array,)),
     }
@@ -254,7 +254,7 @@ fn copy(t: &mut Tracer<'_>, tensor: VarId, wanted: Option<DType>) -> Step<Option
         Some(wanted) if dtype != Some(wanted) => {
             let name = pyo3::types::PyString::intern(t.py, wanted.as_str()).into_any();
             let args = [t.constant(&name)];
-            let cast = Callee::Method(Arc::from("astype"));
+            let cast = Callee::Method(Arc::from(ASTYPE));
             let receiver = Some(Receiver::Tensor(plain));
             tensors::capture(t, cast, receiver, &args, &[], &mut |_| None).map(Some)
         }
@@ -321,5 +321,5 @@ fn warned(t: &Tracer<'_>) -> PyResult<bool> {
     let paddle = t.py.module("paddle")?;
     let empty: [i64; 0] = [];
     let zero = paddle.call_method1("zeros", (empty,))?;
-    Ok(paddle.call_method1("to_tensor", (zero,)).is_ok() && is_done()?)
+    Ok(paddle.call_method1(TO_TENSOR, (zero,)).is_ok() && is_done()?)
 }

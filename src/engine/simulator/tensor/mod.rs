@@ -6,6 +6,7 @@ pub mod api;
 pub mod arrays;
 pub mod carried_aliases;
 pub(in crate::simulator) mod device;
+pub(in crate::simulator) mod differences;
 pub mod escaping_aliases;
 pub(in crate::simulator) mod inplace;
 pub(in crate::simulator) mod layer_call;

@@ -10,6 +10,7 @@ use crate::frame::Modules;
 use crate::graph::{is_in_place, Arg, Callee, DType, Region, Statement, SymbolId, TensorMeta};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
+use crate::ops::{CLONE, WHERE};
 use crate::reason::{BreakId, BreakKind};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
@@ -620,7 +621,7 @@ pub fn method(
             return method(t, tensor, name, &[other], &[]);
         }
         if numpy_scalars::subtracts_nothing(t, meta.dtype, name, *value) {
-            return method(t, tensor, "clone", &[], &[]);
+            return method(t, tensor, CLONE, &[], &[]);
         }
         if matches!(t.kind(*value), Kind::Scalar) {
             return match numpy_scalars::operand(t, tensor, name, *value)? {
@@ -651,17 +652,17 @@ pub fn method(
         let given: Vec<VarId> = [&[tensor], args].concat();
         crate::simulator::api::check_asked(t, &function, &given, kwargs)?;
     }
-    if name == "where" {
+    if name == WHERE {
         crate::simulator::api::check_condition(t, tensor)?;
     }
     let given = [&[tensor], args].concat();
-    crate::simulator::api::check_given(t, name, &given, kwargs)?;
+    crate::simulator::differences::check(t, name, &given, kwargs)?;
     let changed = crate::simulator::scalar_arguments::of_call(t, name, &given, kwargs)?;
     let (given, kwargs) = match &changed {
         Some((given, kwargs)) => (&given[..], &kwargs[..]),
         None => (&given[..], kwargs),
     };
-    if name == "where" {
+    if name == WHERE {
         // In a program the method adds zeros to reach one shape.
         if let Some(result) = crate::simulator::api::choice(t, given, kwargs)? {
             return Ok(result);

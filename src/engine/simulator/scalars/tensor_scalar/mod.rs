@@ -14,6 +14,7 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
+use crate::ops::{ASTYPE, TO_TENSOR};
 use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
@@ -70,7 +71,7 @@ fn truth_of_tensor(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<S
     }
     let py = t.py;
     let positive = POSITIVE.get_or_try_init(py, || -> PyResult<bool> {
-        let negative = py.module("paddle")?.call_method1("to_tensor", (-1.0,))?;
+        let negative = py.module("paddle")?.call_method1(TO_TENSOR, (-1.0,))?;
         Ok(!negative.is_truthy()?)
     })?;
     if !positive {
@@ -422,7 +423,7 @@ pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let mut symbol = symbol;
     if meta.dtype != DType::Int64 {
         let name = PyString::new(t.py, "int64").into_any();
-        symbol = method(t, "astype", symbol, vec![Arg::Const(Obj::from(name))])?;
+        symbol = method(t, ASTYPE, symbol, vec![Arg::Const(Obj::from(name))])?;
     }
     if !meta.shape.is_empty() {
         symbol = without_dims(t, symbol)?;

@@ -6,6 +6,7 @@ use pyo3::types::PyInt;
 use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{DType, SymbolId, TensorMeta};
+use crate::ops::TO_TENSOR;
 use crate::simulator::subscript::index_range;
 use crate::simulator::tensors;
 use crate::simulator::{
@@ -87,7 +88,7 @@ fn as_places(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<VarId> {
     if places.is_empty() || places.len() > MOST_PLACES {
         return Ok(key);
     }
-    let made = t.py.module("paddle")?.getattr("to_tensor")?;
+    let made = t.py.module("paddle")?.getattr(TO_TENSOR)?;
     let made = made.call1((places,))?;
     Ok(t.constant(&made))
 }

@@ -21,7 +21,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
-use crate::ops::{facts, knows, Fact};
+use crate::ops::{facts, knows, Fact, WHERE};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::saved_for_backward::Statements;
@@ -50,7 +50,7 @@ pub fn method(
     if matches!(form, operations::FILL | "zero") {
         return fill(t, tensor, form, args, kwargs);
     }
-    if form == "where" {
+    if form == WHERE {
         return choose(t, &[&[tensor], args].concat(), kwargs);
     }
     if is_followed(form) {
@@ -81,7 +81,7 @@ pub fn function(
     let [tensor, ..] = *args else {
         return Ok(None);
     };
-    if form == "where" {
+    if form == WHERE {
         return choose(t, args, kwargs);
     }
     if is_followed(form) {
@@ -148,7 +148,7 @@ fn choose(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<Va
     if !plain || shares || !is_captured(t, *x, items::SET)? {
         return Ok(None);
     }
-    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("where")?));
+    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr(WHERE)?));
     let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
     replace(t, *x, result)
 }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::obj::Obj;
+use crate::ops::{CLONE, FULL_LIKE};
 use crate::simulator::tensors::{self, Receiver};
 use crate::simulator::{arrays, Step, Tracer};
 use crate::variables::VarId;
@@ -27,14 +28,14 @@ pub(super) fn is_copy(form: &str) -> bool {
 
 /// One number everywhere: what `fill_` makes.
 pub(super) fn filled(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<VarId> {
-    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("full_like")?));
+    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr(FULL_LIKE)?));
     tensors::capture(t, callee, None, &[tensor, value], &[], &mut |_| None)
 }
 
 /// The numbers of another tensor, without its gradient: what `copy_` and `set_value` make.
 pub(super) fn copied(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let value = arrays::detached(t, value)?;
-    let copy = Callee::Method(Arc::from("clone"));
+    let copy = Callee::Method(Arc::from(CLONE));
     let receiver = Some(Receiver::Tensor(value));
     tensors::capture(t, copy, receiver, &[], &[], &mut |_| None)
 }
