@@ -144,11 +144,12 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
         .map(drop)
 }
 
-/// Bytes that a program's tensors may take until its run ends, counted with eight a number. Then
-/// all of them go at once, by the thread that runs it.
+/// Bytes that a program's tensors may take until its run ends. Then all of them go at once, by the
+/// thread that runs it.
 const SMALL: usize = 64 << 20;
 
-/// The same for a program that trains, until its backward ends: most of them wait for that anyway.
+/// The same for a program that trains, counted with eight a number, until its backward ends: most
+/// of them wait for that anyway.
 const SMALL_IN_TRAINING: usize = 256 << 20;
 
 /// Whether no tensor of a program has to go before its run ends. `memory`: bytes of all that it

@@ -60,8 +60,8 @@ _GIVEN = frozenset(("pd_op.data", "builtin.parameter"))
 _WITH_WORK_SPACE = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_"))
 
 
-def _memory(programs):
-    """Bytes of all that the operations make, of eight bytes a number; None where a dim is open."""
+def _memory(programs, trains):
+    """Bytes of all that the operations make, in training of eight bytes a number; None where a dim is open."""
     total = 0
     for program in programs:
         for op in program.global_block().ops:
@@ -72,7 +72,7 @@ def _memory(programs):
                 if value.initialized() and value.is_dense_tensor_type():
                     shape = value.shape
                     if all(dim >= 0 for dim in shape):
-                        total += 8 * math.prod(shape)
+                        total += math.prod(shape) * (8 if trains else core.size_of_dtype(value.dtype))
                     elif op.name() not in _WITH_WORK_SPACE:
                         return None
     return total
@@ -368,7 +368,7 @@ class _Compilation:
             if plan is not None:
                 rows = [row for row in plan.rows if row[0] not in compiled.without]
                 compiled.decided = plan.flags is not None, rows, plan.loose
-            compiled.memory = _memory((forward, backward))
+            compiled.memory = _memory((forward, backward), compiled.trains)
             return compiled, recipes
         finally:
             window.close()
