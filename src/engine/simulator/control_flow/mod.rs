@@ -7,3 +7,4 @@ pub mod loops;
 pub(in crate::simulator) mod phi;
 pub mod region;
 pub(in crate::simulator) mod tuple_carry;
+pub(in crate::simulator) mod way_out;

@@ -11,9 +11,10 @@ use rustc_hash::FxHashSet;
 
 use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Code, Instr};
 use crate::graph::{SymbolId, TensorMeta};
+use crate::simulator::control_flow::way_out::{self, WayOut};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
-use crate::simulator::loop_return::{self, Answer, Returns, WayOut};
+use crate::simulator::loop_return::{Answer, Returns};
 use crate::simulator::phi::{self, refuse, Joined};
 use crate::simulator::{branches, conditions, region, rows, tensor_scalar, truth, Step, Tracer};
 use crate::variables::{Item, IterVar, Kind, VarId};
@@ -140,7 +141,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
     if !region.body.contains(&frame.pc) {
         if flow::place(&code, frame.pc) != region.exit {
             // On the way out: `break` may have something to clean up.
-            return match loop_return::way_out(&code, &region, frame.pc) {
+            return match way_out::way_out(&code, &region, frame.pc) {
                 WayOut::Exit | WayOut::Return => Ok(None),
                 WayOut::Elsewhere => refuse(t, "the loop is left to several places"),
             };

@@ -1,0 +1,145 @@
+//! The order that a sort makes.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::bytecode::{CmpOp, OpTable};
+use crate::reason::{BreakId, BreakKind};
+use crate::variables::{Kind, VarId};
+
+use crate::simulator::tracer::is_plain_constant;
+use crate::simulator::{comparisons, dynamic_scalar, fold, truth};
+use crate::simulator::{Kwargs, Step, Tracer};
+
+/// A stable sort with `key=` and `reverse=`.
+pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<VarId>> {
+    let mut reverse = false;
+    let mut key = None;
+    for (name, value) in kwargs {
+        match &**name {
+            "key" if t.is_none(*value) => {}
+            "key" => key = Some(*value),
+            "reverse" => reverse = is_reversed(t, *value)?,
+            _ => return t.stop(BreakKind::RaisesException, "sort() got an unknown keyword"),
+        }
+    }
+    let mut pairs = Vec::with_capacity(items.len());
+    for item in items {
+        let by = match key {
+            Some(key) => crate::simulator::call::call(t, key, &[item], &[])?,
+            None => item,
+        };
+        pairs.push((by, item));
+    }
+    if let Some(order) = order_of_constants(t, &pairs, reverse)? {
+        return Ok(order.into_iter().map(|at| pairs[at].1).collect());
+    }
+    if reverse {
+        pairs.reverse();
+    }
+    if pairs.len() > 2 {
+        for (key, _) in &pairs {
+            check_order(t, *key)?;
+        }
+    }
+    // Stable, and every comparison may be simulated code that stops.
+    let mut sorted: Vec<(VarId, VarId)> = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        let (mut from, mut to) = (0, sorted.len());
+        while from < to {
+            let middle = (from + to) / 2;
+            let less = comparisons::compare(t, CmpOp::Lt, pair.0, sorted[middle].0)?;
+            match truth::truth(t, less)? {
+                true => to = middle,
+                false => from = middle + 1,
+            }
+        }
+        sorted.insert(from, pair);
+    }
+    if reverse {
+        sorted.reverse();
+    }
+    Ok(sorted.into_iter().map(|(_, item)| item).collect())
+}
+
+/// What `reverse=` says: its truth, but where the version makes a C integer of it.
+fn is_reversed(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
+    let is_integer = OpTable::get(t.py).is_ok_and(|table| table.dialect.sort_reverse_is_integer());
+    let is_known = |t: &mut Tracer<'_>| {
+        let constant = t.const_value(value);
+        constant.is_some_and(|value| is_plain_constant(&value) && value.extract::<i32>().is_ok())
+    };
+    match is_integer && !is_known(t) {
+        true => t.stop(
+            BreakId::ContainerMethod,
+            "sort(reverse=) of something that Python 3.11 converts to a number",
+        ),
+        false => truth::truth(t, value),
+    }
+}
+
+/// Stops where a key may be neither less nor greater than another one: where that comes is CPython's affair.
+fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
+    if let Some(items) = t.kind(key).items().map(<[VarId]>::to_vec) {
+        let each = |t: &mut Tracer<'_>| {
+            let mut items = items.into_iter();
+            items.try_for_each(|item| check_order(t, item))
+        };
+        return match fold::deeper(t, each) {
+            Some(checked) => checked,
+            None => t.stop(
+                BreakId::ContainerMethod,
+                "a sort of containers that are in too many others",
+            ),
+        };
+    }
+    let kind = t.kind(key);
+    let why = if let Kind::Set(_) = kind {
+        "a sort of sets"
+    } else if kind.object().is_some() {
+        // How often they are compared, and which, is CPython's affair.
+        "a sort of objects that compare themselves"
+    } else if let Kind::Float(_) = kind {
+        match dynamic_scalar::compare(t, CmpOp::Eq, key, key)? {
+            Some(true) => return Ok(()),
+            _ => "a sort of what may be nan",
+        }
+    } else if comparisons::is_nan(t, key) {
+        "a sort of nan"
+    } else {
+        return Ok(());
+    };
+    t.stop(BreakId::ContainerMethod, why)
+}
+
+/// Where CPython puts keys that are constants: what is neither less nor greater (`nan`) comes where its algorithm leaves it.
+fn order_of_constants(
+    t: &mut Tracer<'_>,
+    pairs: &[(VarId, VarId)],
+    reverse: bool,
+) -> Step<Option<Vec<usize>>> {
+    let keys = PyList::empty(t.py);
+    for (key, _) in pairs {
+        match fold::to_object(t, *key) {
+            Some(object) if is_made_of_constants(t, *key) => keys.append(object)?,
+            _ => return Ok(None),
+        }
+    }
+    let positions = PyList::new(t.py, 0..pairs.len())?;
+    let by = PyDict::new(t.py);
+    by.set_item("key", keys.getattr("__getitem__")?)?;
+    by.set_item("reverse", reverse)?;
+    match positions.call_method("sort", (), Some(&by)) {
+        Ok(_) => Ok(Some(positions.extract()?)),
+        // A list that is sorted in place is left half-way.
+        Err(_) => t.stop(BreakKind::RaisesException, "a sort that raises"),
+    }
+}
+
+fn is_made_of_constants(t: &mut Tracer<'_>, id: VarId) -> bool {
+    if let Kind::Tuple(items, None) = t.kind(id).clone() {
+        return items.into_iter().all(|item| is_made_of_constants(t, item));
+    }
+    t.const_value(id)
+        .is_some_and(|value| is_plain_constant(&value))
+}
