@@ -77,6 +77,10 @@ CALLS = {
     "dropout2d of everything": (F.dropout2d, lambda: [floats(2, 2, 2, 2), paddle.to_tensor(1.0)]),
     "roll along a tensor": (lambda x, a: paddle.roll(x, 1, dims=a), lambda: [floats(2, 2), paddle.to_tensor(1)]),
     "full of a complex number": (lambda x: (paddle.full([2], 1 + 2j, dtype="float32"), x), lambda: [floats(2)]),
+    "full by name of a complex number": (
+        lambda x: (paddle.full(shape=[2], fill_value=1 + 2j, dtype="float32"), x),
+        lambda: [floats(2)],
+    ),
     "new_full of a complex number": (lambda x: (x.new_full([2], 1 + 2j), x), lambda: [floats(2)]),
     "linspace beyond int32": (
         lambda x: (paddle.linspace(0, 2**53 + 1, 2, dtype="int32"), x),
