@@ -14,7 +14,6 @@ mod reconstruct;
 mod tools;
 mod views;
 
-pub use effects::any as has_effects;
 pub use output_tree::OutTree;
 pub use plan::{function, generate, Emission, Plan, ResumeFactory};
 pub use reconstruct::Emitter;

@@ -9,9 +9,10 @@ use smallvec::SmallVec;
 
 use crate::abi;
 use crate::backend::{CompileRequest, CompiledGraph};
-use crate::codegen::has_effects;
-use crate::obj::Obj;
+use crate::obj::{text_of, Obj};
 use crate::reason::{Break, BreakKind};
+use crate::simulator::{contexts, Tracer};
+use crate::variables::{ContextVar, Kind, VarId};
 
 use super::export::{bound, open_dims, whole, Whole};
 use super::finish::is_layer;
@@ -93,6 +94,34 @@ impl Translated {
     }
 }
 
+/// What a call would change, for a message; `None` where there is nothing to see of it.
+///
+/// Managers of the grad mode that exist note the mode that they leave, and `auto_cast` warns where
+/// it casts nothing.
+fn changed(t: &Tracer<'_>) -> Option<String> {
+    let warns = |id: &VarId| {
+        let kind = t.vars.kind(*id);
+        matches!(kind, Kind::Context(ContextVar::AutoCast { .. }))
+    };
+    if !t.global_writes.is_empty() || !t.left_behind.iter().all(warns) {
+        return Some(String::new());
+    }
+    for id in t.vars.mutated() {
+        let var = t.vars.get(*id);
+        let class = var.value.as_ref().map(|it| it.bind(t.py).get_type());
+        if var.source.is_none()
+            || class
+                .as_ref()
+                .is_some_and(|it| contexts::is_of_grad_mode(it))
+        {
+            continue;
+        }
+        let name = class.map(|class| text_of(&class, "__name__"));
+        return Some(name.map_or_else(String::new, |name| format!(": of type {name}")));
+    }
+    None
+}
+
 fn freeze(
     py: Python<'_>,
     of: &Translated,
@@ -106,10 +135,10 @@ fn freeze(
         outputs,
         backend,
     } = whole(py, of, bound, &wanted, FxHashMap::default())?;
-    if has_effects(&tracer) {
+    if let Some(changed) = changed(&tracer) {
         return Err(Break::new(
             BreakKind::UnsupportedOperation,
-            "the function changes something that exists before the call",
+            format!("the function changes something that exists before the call{changed}"),
         ));
     }
     let (mut sir, graph_inputs, session) = tracer.graph.into_parts();

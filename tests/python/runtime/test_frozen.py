@@ -309,6 +309,37 @@ def test_what_cannot_be_frozen(function, error, message):
     assert getattr(raised.value, "__notes__", []) == (["freeze: of warm_up[0]"] if broke else [])
 
 
+MANAGER = paddle.no_grad()
+
+
+@paddle.no_grad()
+def without_gradients(x):
+    return x.tanh() * 2
+
+
+def by_a_manager(x):
+    with MANAGER:
+        return x.tanh() * 2
+
+
+def with_a_cast(x):
+    with paddle.amp.auto_cast(level="O1", dtype="bfloat16"):
+        return x.tanh() * 2
+
+
+@pytest.mark.parametrize("function", [without_gradients, by_a_manager, with_a_cast])
+def test_what_nobody_sees_is_no_change(function):
+    frozen = sot.freeze(function, warm_up=[(tensor(2, 3),)], on_miss="error")
+    same(frozen(tensor(2, 3, seed=1)), function(tensor(2, 3, seed=1)))
+
+
+def test_what_is_changed_is_named():
+    net = nn.utils.weight_norm(nn.Linear(3, 2))
+    net.eval()
+    with pytest.raises(sot.GraphBreakError, match="before the call: of type Linear"):
+        sot.freeze(net, warm_up=[(tensor(2, 3),)])
+
+
 def test_running_statistics_are_not_frozen():
     norm, before = nn.BatchNorm2D(3), np.zeros(3)
     with pytest.raises(ValueError, match=rf"^freeze: warm_up.0. changes .*{norm._variance.name}: it trains; call"):

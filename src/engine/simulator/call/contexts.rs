@@ -17,6 +17,12 @@ fn is_original(object: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     is_attr(object, module, name) && provenance::is_original(object, module, name)
 }
 
+/// Whether it is the class of Paddle's managers of the grad mode.
+pub fn is_of_grad_mode(class: &Bound<'_, PyAny>) -> bool {
+    let names = ["no_grad", "enable_grad", "set_grad_enabled"];
+    names.iter().any(|name| is_original(class, "paddle", name))
+}
+
 /// Makes a context manager for a call of a known callable; `None` when it is not one.
 pub fn try_make(
     t: &mut Tracer<'_>,
