@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use paddle_sot::abi;
 use paddle_sot::backend::CompiledGraph;
@@ -77,6 +77,8 @@ pub struct Scope {
     pub backward: Arc<Backward>,
     /// What its executor has kept caches of.
     pub ready: Ready,
+    /// The thread that ran in it last, by `executor_lock::thread_token`.
+    pub thread: Weak<()>,
     _executors: Executors,
 }
 
@@ -116,6 +118,7 @@ impl Scope {
             is_over: false,
             backward: Arc::default(),
             ready: Ready::default(),
+            thread: Weak::new(),
             _executors: Executors,
         })
     }
@@ -144,6 +147,7 @@ impl Scope {
     /// A run in it begins, whose executor is there or made now.
     pub fn begin(&mut self, is_over: bool) {
         self.is_over = is_over;
+        self.thread = executor_lock::thread_token();
         self.backward.user.store(0, Ordering::Relaxed);
         let made = &self.backward.forward_made;
         made.store(executors::epoch(), Ordering::Relaxed);

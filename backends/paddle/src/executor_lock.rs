@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -48,6 +49,8 @@ thread_local! {
     /// What this thread had before it began to fork.
     static FORKS: Cell<Kind> = const { Cell::new(Kind::Out) };
     static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    /// It goes with the thread.
+    static TOKEN: Arc<()> = Arc::default();
     static HELD: Cell<Held> = const {
         Cell::new(Held {
             kind: Kind::Out,
@@ -60,6 +63,11 @@ thread_local! {
 /// The number of this thread; none has 0.
 pub fn this_thread() -> usize {
     NUMBER.with(|number| *number)
+}
+
+/// What tells this thread from others, and whether it has ended.
+pub fn thread_token() -> Weak<()> {
+    TOKEN.try_with(Arc::downgrade).unwrap_or_default()
 }
 
 fn backward_of(thread: usize) -> &'static AtomicUsize {

@@ -244,7 +244,10 @@ impl PaddleGraph {
             return self.shared.replay.call(py, inputs);
         }
         restore_flag(py)?;
-        let Some(mut scope) = self.shared.take_scope(py, &self.new_scope)? else {
+        let Some(mut scope) = self
+            .shared
+            .take_scope(py, &self.new_scope, self.steady.is_some())?
+        else {
             return self.shared.replay.call(py, inputs);
         };
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> =

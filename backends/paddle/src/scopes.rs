@@ -13,8 +13,14 @@ const SCOPES: usize = 16;
 
 impl Shared {
     /// A scope nobody uses: the caller gives it back after the run. None: too many wait for their
-    /// backward.
-    pub fn take_scope(&self, py: Python<'_>, new_scope: &Py<PyAny>) -> PyResult<Option<Scope>> {
+    /// backward. `keeps`: whether runs keep something for each scope and each thread. Then threads
+    /// have scopes of their own, as far as there are enough.
+    pub fn take_scope(
+        &self,
+        py: Python<'_>,
+        new_scope: &Py<PyAny>,
+        keeps: bool,
+    ) -> PyResult<Option<Scope>> {
         let made = || Scope::new(py, new_scope.call0(py)?).map(Some);
         let Ok(mut scopes) = self.scopes.lock() else {
             return made();
@@ -24,6 +30,20 @@ impl Shared {
         }
         while scopes.front().is_some_and(Scope::is_spoiled) {
             scopes.pop_front();
+        }
+        if keeps {
+            let thread = executor_lock::thread_token();
+            let own = scopes.iter().position(|it| it.thread.ptr_eq(&thread));
+            let is_nobodys = |it: &Scope| it.thread.strong_count() == 0;
+            let own = own.or_else(|| scopes.iter().position(is_nobodys));
+            match own {
+                Some(at) if scopes[at].is_free(py)? => return Ok(scopes.remove(at)),
+                None if scopes.len() < SCOPES => {
+                    drop(scopes);
+                    return made();
+                }
+                _ => {}
+            }
         }
         // The one used last is free again in a loop that trains, the first one after a backward
         // through many.

@@ -346,6 +346,36 @@ def test_what_was_kept_is_freed():
     assert resident() - before < 30 << 20
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read there")
+def test_what_threads_keep_is_bounded():
+    """Eight threads at once, of 9.4 MB of weights: one copy for each run that may be under way, whoever runs it."""
+    network, x = with_statistics(Block(512)), made([1, 512, 4, 4])
+    frozen = sot.freeze(network, [(x,)])
+    expected, wrong, together = network(x).numpy(), [], threading.Barrier(9)
+
+    def run():
+        for _ in range(6):
+            together.wait()
+            found = [frozen(x).numpy() for _ in range(10)]
+            wrong.extend(one for one in found if not np.allclose(one, expected, rtol=1e-3, atol=1e-4))
+            together.wait()
+
+    before = resident()
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    grown = []
+    for _ in range(6):
+        together.wait()
+        together.wait()
+        grown.append(resident() - before)
+    for thread in threads:
+        thread.join()
+    assert not wrong and max(grown) < 120 << 20
+    # What a thread has kept does not go with it.
+    np.testing.assert_array_equal(frozen(x).numpy(), frozen(x).numpy())
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("dilation", [1, 2])
