@@ -9,6 +9,7 @@ import threading
 import traceback
 
 from paddle.base import core, framework
+from paddle.base.libpaddle import pir
 from paddle.jit.pir_translated_layer import PirTranslatedLayer
 from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
@@ -197,4 +198,19 @@ class Window:
         for callback in (_before_garbage, _after_garbage):
             if callback in gc.callbacks:
                 gc.callbacks.remove(callback)
+        _turn.release()
+
+
+class Placing:
+    """Where operations are placed that are copied: that takes no static mode."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, block):
+        _turn.acquire()
+        self.before = pir.get_current_insertion_point()
+        pir.set_insertion_point_to_block_end(block)
+
+    def close(self):
+        pir.set_insertion_point(self.before)
         _turn.release()

@@ -39,6 +39,18 @@ def _copies(op):
         return False
 
 
+def layout(value):
+    """Sizes and strides of a view; None where the numbers lie in their order, or nobody knows better."""
+    maker = value.get_defining_op()
+    if maker is None or maker.name() != "builtin.split" and not is_view(maker):
+        return None
+    try:
+        sizes, strides = _Strides().of(value)
+    except _Unknown:
+        return value.id
+    return None if strides == _in_order(sizes) else (tuple(sizes), tuple(strides))
+
+
 def reshaped(old, strides, new):
     """The strides with which a tensor of sizes `old` is one of sizes `new`; None where it has to be copied."""
     if 0 in old:

@@ -10,13 +10,14 @@ from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.alike_calls import INPUTS, AlikeCalls
 from paddle_sot_rs._paddle.blocks import ROWS, remove
 from paddle_sot_rs._paddle.call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
 from paddle_sot_rs._paddle.open_dims import asked
-from paddle_sot_rs._paddle.static_mode import Window
+from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
 from paddle_sot_rs._paddle.value_patches import Value
 
@@ -64,21 +65,28 @@ class Trace:
         self.notes_ways = False
         # Whether a part of the program is traced once more, for its gradient.
         self.repeats = False
+        # What calls appended, for those that are alike.
+        self.alike = AlikeCalls(self)
+        # The tensors that the last call has met, known ones too: their ids.
+        self.met = {}
+        # How many operations there are; None where they are to be counted.
+        self.counted = None
 
     def input(self, tensor, shape):
         known = self.external.get(id(tensor))
         if known is not None:
             return known[1]
-        window = Window(self.program, self.startup, self.cast)
+        placing = Placing(self.block)
         try:
             value = self._data(tensor, shape)
         finally:
-            window.close()
+            placing.close()
         self.external[id(tensor)] = (tensor, value)
         return value
 
     def _data(self, tensor, shape):
-        value = _C_ops.data(f"sot_x{len(self.external)}", shape, tensor.dtype, core.Place())
+        self.counted = None
+        value = INPUTS.made(f"sot_x{len(self.external)}", shape, tensor.dtype)
         value.stop_gradient = tensor.stop_gradient
         return value
 
@@ -96,6 +104,7 @@ class Trace:
             known = self.external[id(tensor)] = (tensor, self._data(tensor, list(tensor.shape)))
             pir.set_insertion_point(here)
             self.fresh.append(tensor)
+        self.met[id(tensor)] = None
         return known[1]
 
     def call(self, function, args, kwargs, is_layer, grad):
@@ -104,20 +113,46 @@ class Trace:
         The answer is its result, tensors met for the first time, whether a view became a copy, whether it draws.
         """
         self.fresh, self.known, self.asked = [], [], []
-        self.updated = []
+        self.updated, self.met = [], {}
         self.computes = self.asks = self.copies = False
         self.draws = False
         self.notes_ways = grad
-        allow(name_of(function), args, kwargs)
-        with tracing.building(self):
-            result = self._call(*as_traced(function, args, kwargs), is_layer, grad)
+        signature = self.alike.signature(function, args, kwargs, is_layer, grad)
+        recorded = self.alike.find(signature)
+        if recorded is not None:
+            result = self._again(recorded, signature)
+        else:
+            allow(name_of(function), args, kwargs)
+            with tracing.building(self):
+                result = self._call(*as_traced(function, args, kwargs), is_layer, grad, signature)
         return result, self.fresh, self.copies, self.draws, self.computes
 
-    def _call(self, function, args, kwargs, is_layer, grad):
+    def _again(self, recorded, signature):
+        """A call that is alike one that was made: copies of the operations of that."""
+        start, placing = self.size(), Placing(self.block)
+        try:
+            operations, result = recorded.again(self, signature)
+        except BaseException:
+            self._undo(start, None)
+            self._forget_fresh()
+            raise
+        finally:
+            placing.close()
+        self.counted = end = start + len(operations) + len(self.fresh)
+        for value in _values(result):
+            if value.id not in signature.places:
+                self.calls[value.id] = start, end, False
+        return result
+
+    def _forget_fresh(self):
+        for tensor in self.fresh:
+            self.external.pop(id(tensor), None)
+
+    def _call(self, function, args, kwargs, is_layer, grad, signature):
         window = Window(self.program, self.startup, self.cast)
         if is_layer:
             framework.global_var._in_to_static_mode_ = True
-        start = self.size()
+        start, self.counted = self.size(), None
         given = [(value, value.stop_gradient) for value in _values((args, kwargs))]
         first = self._first()
         try:
@@ -155,12 +190,13 @@ class Trace:
                 # What is returned as it was given was made by another call.
                 if value.id in made:
                     self.calls[value.id] = start, end, computes
+            self.alike.note(signature, operations, end, result)
+            self.counted = end
         except BaseException:
             for value, stops in given:
                 value.stop_gradient = stops
             self._undo(start, first)
-            for tensor in self.fresh:
-                self.external.pop(id(tensor), None)
+            self._forget_fresh()
             raise
         finally:
             window.close()
@@ -177,6 +213,7 @@ class Trace:
         return any(-1 in value.shape for _, value in self.external.values())
 
     def placeholder(self, shape, dtype, stop_gradient):
+        self.counted = None
         window = Window(self.program, self.startup, self.cast)
         try:
             value = _C_ops.data(f"sot_p{self.size()}", shape, getattr(paddle, dtype), core.Place())
@@ -198,8 +235,10 @@ class Trace:
         return self.operations() + made + around
 
     def size(self):
-        """How many operations there are, with those inside of others. Paddle makes `block.ops` anew each time."""
-        return self.block.num_ops()
+        """How many operations there are, with those inside of others. Paddle goes through all of them."""
+        if self.counted is None:
+            self.counted = self.block.num_ops()
+        return self.counted
 
     def _since(self, start, end):
         """The operations of the block itself that were appended between these sizes; the last one is the block's."""
@@ -226,7 +265,9 @@ class Trace:
             remove(self.block, self.block.front(), self.branches)
 
     def rollback(self, size):
-        while self.size() > size:
+        self.alike.forget(size)
+        self.counted = None
+        while self.block.num_ops() > size:
             remove(self.block, self.block.back(), self.branches)
 
     def made(self, value):

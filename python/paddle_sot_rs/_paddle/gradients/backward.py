@@ -15,6 +15,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.gradients.alike_gradients import AlikeGradients
 from paddle_sot_rs._paddle.gradients.conditional_grads import ALWAYS, NEVER, Arrivals
 from paddle_sot_rs._paddle.gradients.higher_derivatives import RULES, TAKE_NONE, ZEROS_FIRST
 from paddle_sot_rs._paddle.views import PARTS, SHARES, is_view
@@ -187,6 +188,8 @@ class _Backward:
         self.zeros = {}
         self.made = []
         self.shared = _Shared()
+        # What a lowering differentiates in its own way depends on more.
+        self.alike = AlikeGradients(tracing.current.alike.models if call_vjp is core.call_vjp else {})
 
     def run(self, targets, seeds, whens):
         for value, seed, when in zip(targets, seeds, whens, strict=True):
@@ -365,7 +368,7 @@ class _Backward:
         if rule is not None:
             answer = rule.gradients(op, read, made, given, stops)
         else:
-            answer = call_vjp(op, read, made, given, stops)
+            answer = self.alike.of(op, read, made, given, stops, call_vjp)
         if op.name() in _SAY_FLOATS:
             _say_dtypes(answer[0])
         for values, stopped, found in zip(taken, stops, answer, strict=True):

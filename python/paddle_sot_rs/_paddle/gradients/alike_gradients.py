@@ -1,0 +1,117 @@
+"""Gradients of operations that are alike: what Paddle appends for the first one is copied for the others.
+
+Alike are the copies of one operation (`alike_calls.py`), where the same gradients arrive and are wanted.
+"""
+
+from paddle.base.libpaddle import pir
+
+_COPIED = pir.CloneOptions(False, True, True)
+
+
+class AlikeGradients:
+    """What was appended to one block."""
+
+    def __init__(self, models):
+        # By the number of an operation, that of the one that it is alike.
+        self.models = models
+        self.known = {}
+
+    def of(self, op, read, made, given, stops, differentiate):
+        """What `differentiate` answers for this operation; it appends to the end of the current block."""
+        model = self.models.get(op.id())
+        if model is None:
+            return differentiate(op, read, made, given, stops)
+        values = [value for group in (read, made, given) for part in group for value in part]
+        key = model, _described(values), _flat(stops), len(read), len(made)
+        if key in self.known:
+            recorded = self.known[key]
+            if recorded is not None:
+                return recorded.again(values)
+            return differentiate(op, read, made, given, stops)
+        block = pir.get_current_insertion_point().block()
+        last = block.back().id()
+        answer = differentiate(op, read, made, given, stops)
+        self.known[key] = _recorded(block, last, values, answer)
+        return answer
+
+
+def _flat(stops):
+    return tuple(tuple(part) for part in stops)
+
+
+def _described(values):
+    """Which of the values are one, which are none, and what else may differ between calls."""
+    places, found = {}, []
+    for at, value in enumerate(values):
+        if pir.is_fake_value(value) or not value.initialized():
+            found.append(None)
+            continue
+        place = places.setdefault(value.id, at)
+        if place != at:
+            found.append(place)
+        elif value.is_dense_tensor_type():
+            found.append((tuple(value.shape), value.dtype.value, value.stop_gradient))
+        else:
+            found.append((str(value.type()), value.stop_gradient))
+    return tuple(found)
+
+
+def _appended(block, last):
+    """The operations of a block behind one of this number."""
+    here = pir.get_current_insertion_point()
+    pir.set_insertion_point_to_block_end(block)
+    point, found = pir.get_current_insertion_point(), []
+    while (op := point.prev()).id() != last:
+        found.append(op)
+    pir.set_insertion_point(here)
+    return found[::-1]
+
+
+def _recorded(block, last, values, answer):
+    """What was appended; None where that takes or answers what has no place among the values."""
+    operations = _appended(block, last)
+    if any(op.num_regions() for op in operations):
+        return None
+    places = {}
+    for at, value in enumerate(values):
+        if not pir.is_fake_value(value) and value.initialized():
+            places.setdefault(value.id, at)
+    results, inputs = {}, {}
+    for at, op in enumerate(operations):
+        for value in op.operands_source():
+            if not value.initialized() or value.id in results:
+                continue
+            place = places.get(value.id)
+            if place is None:
+                return None
+            inputs[place] = value
+        results.update((value.id, (at, of)) for of, value in enumerate(op.results()))
+    outline = []
+    for part in answer:
+        for value in part:
+            known = value is None or pir.is_fake_value(value) or not value.initialized()
+            if not known and value.id not in results:
+                return None
+        outline.append([None if value is None else results.get(value.id, ()) for value in part])
+    return _Recorded(operations, list(inputs.items()), outline)
+
+
+class _Recorded:
+    __slots__ = ("inputs", "operations", "outline")
+
+    def __init__(self, operations, inputs, outline):
+        self.operations, self.inputs, self.outline = operations, inputs, outline
+
+    def again(self, values):
+        """Appends copies; the answer is what they give."""
+        mapping = pir.IrMapping()
+        for at, old in self.inputs:
+            mapping.add(old, values[at])
+        copies = [op.clone(mapping, _COPIED) for op in self.operations]
+        return [[_filled(place, copies) for place in part] for part in self.outline]
+
+
+def _filled(place, copies):
+    if place is None:
+        return None
+    return copies[place[0]].result(place[1]) if place else pir.fake_value()
