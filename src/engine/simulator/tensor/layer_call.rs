@@ -3,12 +3,14 @@
 //! What stands for such a layer is what its code did when it was translated. So that code is
 //! Paddle's, with all that it names, and guards say that it stays what it was: others are inlined.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyCFunction, PyDict, PyFunction, PyList, PyModule, PyString, PyTuple, PyType,
 };
+use rustc_hash::FxHashMap;
 
 use crate::frame::Modules;
 use crate::guard::GuardKind;
@@ -36,29 +38,40 @@ const CONTAINERS: &[&str] = &["LayerList", "Sequential", "LayerDict", "Parameter
 /// part of their own, and the sums of gradients in another order than in eager mode.
 const CELLS: &[&str] = &["SimpleRNNCell", "LSTMCell", "GRUCell"];
 
+/// What is known of the code of classes, by address; `None` for those that run other code than
+/// Paddle's. While a function is translated no class changes.
+pub type KnownCode<'py> = FxHashMap<usize, (Bound<'py, PyType>, Option<Rc<Named<'py>>>)>;
+
 /// The code that runs where a layer is called: of its class, and of those of the layers below it,
 /// each once.
 #[derive(Default)]
-pub struct LayerCode<'py>(Vec<(Bound<'py, PyType>, Named<'py>)>);
+pub struct LayerCode<'py>(Vec<(Bound<'py, PyType>, Rc<Named<'py>>)>);
 
 impl<'py> LayerCode<'py> {
     /// `None` unless the whole tree below a real layer is Paddle's, unmodified and without hooks.
-    pub fn of(layer: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+    pub fn of(layer: &Bound<'py, PyAny>, known: &mut KnownCode<'py>) -> PyResult<Option<Self>> {
         let mut this = Self::default();
         let name = layer.get_type().name()?.to_string();
         if [CONTAINERS, CELLS].iter().any(|of| of.contains(&&*name)) {
             return Ok(None);
         }
-        Ok(this.add(layer)?.then_some(this))
+        Ok(this.add(layer, known)?.then_some(this))
     }
 
     /// Adds a layer and those below it; whether nothing but Paddle's code runs where it is called.
-    fn add(&mut self, layer: &Bound<'py, PyAny>) -> PyResult<bool> {
+    fn add(&mut self, layer: &Bound<'py, PyAny>, known: &mut KnownCode<'py>) -> PyResult<bool> {
         let class = layer.get_type();
-        if !self.0.iter().any(|(known, _)| known.is(&class)) {
-            let code = match is_paddle(&class) {
-                true => Named::by(&class)?,
-                false => None,
+        if !self.0.iter().any(|(other, _)| other.is(&class)) {
+            let code = match known.get(&(class.as_ptr() as usize)) {
+                Some((_, code)) => code.clone(),
+                None => {
+                    let code = match is_paddle(&class) {
+                        true => Named::by(&class)?.map(Rc::new),
+                        false => None,
+                    };
+                    known.insert(class.as_ptr() as usize, (class.clone(), code.clone()));
+                    code
+                }
             };
             let Some(code) = code else {
                 return Ok(false);
@@ -81,7 +94,7 @@ impl<'py> LayerCode<'py> {
             return Ok(false);
         };
         for (_, child) in children.iter() {
-            if !child.is_none() && !self.add(&child)? {
+            if !child.is_none() && !self.add(&child, known)? {
                 return Ok(false);
             }
         }
@@ -94,9 +107,10 @@ impl<'py> LayerCode<'py> {
             let methods: Vec<&str> = code.methods.iter().map(|name| &**name).collect();
             classes::guard_names(t, &class, &methods);
             classes::guard_names(t, &class, &["__call__"]);
-            for (names, name, found) in code.globals {
+            for (names, name, found) in &code.globals {
                 let names = Arc::new(Tracker::Const(Obj::from(names)));
-                let tracker = Arc::new(Tracker::DictItem(names, DictKey::Str(Arc::from(name))));
+                let name = DictKey::Str(Arc::from(name.as_str()));
+                let tracker = Arc::new(Tracker::DictItem(names, name));
                 t.guards.add(&tracker, GuardKind::Is(Obj::from(found)));
             }
         }
@@ -173,7 +187,7 @@ fn is_no_other_code(value: &Bound<'_, PyAny>) -> bool {
 
 /// What the code of a class's `forward` names: methods, and functions in its module and in other
 /// modules of Paddle's.
-struct Named<'py> {
+pub struct Named<'py> {
     methods: Vec<String>,
     globals: Vec<(Bound<'py, PyDict>, String, Bound<'py, PyAny>)>,
 }

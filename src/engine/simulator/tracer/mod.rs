@@ -31,6 +31,7 @@ use super::deferred::DeferredCall;
 use super::frame::{FrameState, SimulatedFrame};
 use super::groups::Group;
 use super::inlined_frame::Unwound;
+use super::layer_call::KnownCode;
 use super::replay_reads::{Reads, RunsAgain};
 
 pub use crate::obj::is_plain_constant;
@@ -206,6 +207,8 @@ pub struct Tracer<'py> {
     variables: FxHashMap<Arc<str>, Vec<TrackerRef>>,
     /// Classes whose attributes are all under strings, by address.
     pub plain_classes: FxHashSet<usize>,
+    /// What the code of classes of layers names.
+    pub layer_code: KnownCode<'py>,
     /// How deep simulated calls of anything nest.
     pub calls: usize,
     /// Whether what is simulated runs again on the way back, where other tensors need gradients than on this one.
@@ -296,6 +299,7 @@ impl<'py> Tracer<'py> {
             namespaces: FxHashMap::default(),
             variables: FxHashMap::default(),
             plain_classes: FxHashSet::default(),
+            layer_code: KnownCode::default(),
             outermost: 0,
             fills: FxHashSet::default(),
             native_next: None,

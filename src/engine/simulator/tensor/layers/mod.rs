@@ -3,6 +3,7 @@
 mod containers;
 mod hooks;
 mod new_layer;
+mod tensors_below;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::simulator::layer_call::{self, LayerCode};
 use crate::simulator::{classes, provenance, tensors};
 use crate::simulator::{Kwargs, Step, Tracer};
 use hooks::HOOKS;
+use tensors_below::TensorsBelow;
 
 pub use containers::{get_item, items};
 pub use new_layer::{call_made, instantiate, made};
@@ -221,7 +223,7 @@ pub fn call(
         || t.written_layers.iter().any(changed)
         || t.vars.has_changed_dicts() && is_changed_below(t, &object);
     if !is_other && !may_be_another(&object, Some(&source)) {
-        if let Some(code) = LayerCode::of(&object)? {
+        if let Some(code) = LayerCode::of(&object, &mut t.layer_code)? {
             return statement(t, &object, code, &source, args, kwargs);
         }
     }
@@ -244,61 +246,10 @@ fn statement(
     t.guards.add(source, GuardKind::LayerState(as_obj));
     code.guard(t);
     let receiver = Some(tensors::Receiver::Layer(symbol));
+    let mut below: Option<TensorsBelow> = None;
     tensors::capture(t, callee, receiver, args, kwargs, &mut |tensor| {
-        locate(object, source, tensor)
-    })
-}
-
-/// The tracker of a parameter or buffer below a real layer.
-fn locate(layer: &Bound<'_, PyAny>, source: &TrackerRef, tensor: &Obj) -> Option<TrackerRef> {
-    let dict = layer_dict(source);
-    for which in ["_parameters", "_buffers"] {
-        let Some(found) = registry(layer, which) else {
-            continue;
-        };
-        for (key, value) in found.iter() {
-            if value.as_ptr() == tensor.as_ptr() {
-                return Some(dict_item(
-                    dict_item(dict, which),
-                    key.extract::<&str>().ok()?,
-                ));
-            }
-        }
-    }
-    for (key, value) in layer
-        .getattr("__dict__")
-        .ok()?
-        .cast::<PyDict>()
-        .ok()?
-        .iter()
-    {
-        if value.as_ptr() == tensor.as_ptr() {
-            return Some(dict_item(dict, key.extract::<&str>().ok()?));
-        }
-        // Flattened weights of the recurrent layers.
-        if let Ok(list) = value.cast::<pyo3::types::PyList>() {
-            if let Some(at) = list
-                .iter()
-                .position(|item| item.as_ptr() == tensor.as_ptr())
-            {
-                return Some(Arc::new(Tracker::ListItem(
-                    dict_item(dict, key.extract::<&str>().ok()?),
-                    at,
-                )));
-            }
-        }
-    }
-    let children = registry(layer, "_sub_layers")?;
-    children.iter().find_map(|(key, child)| {
-        let tracker = dict_item(
-            dict_item(dict.clone(), "_sub_layers"),
-            key.extract::<&str>().ok()?,
-        );
-        if child.is_none() {
-            None
-        } else {
-            locate(&child, &tracker, tensor)
-        }
+        let below = below.get_or_insert_with(|| TensorsBelow::of(object, source));
+        below.tracker(tensor)
     })
 }
 
