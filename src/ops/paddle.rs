@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
@@ -95,21 +96,33 @@ fn is_instance(value: &Bound<'_, PyAny>, class: &Obj) -> bool {
     })
 }
 
+/// The dtype that an object of Paddle's stands for. Its number is asked for: its name is made by
+/// Python code of Paddle's, and takes ten times as long.
+pub fn dtype_of(dtype: &Bound<'_, PyAny>) -> Option<DType> {
+    let number = dtype.getattr_opt(intern!(dtype.py(), "value"));
+    if let Ok(Some(number)) = number {
+        return DType::from_code(number.extract().ok()?);
+    }
+    DType::from_name(&dtype.str().ok()?.to_string())
+}
+
 /// The metadata of an eager tensor; `None` when the engine does not support this tensor
 /// (sparse, distributed, uninitialised, unknown dtype).
 pub fn tensor_meta(value: &Bound<'_, PyAny>) -> Option<TensorMeta> {
-    let dense = value.call_method0("is_dense").ok()?.is_truthy().ok()?;
-    if !dense {
+    let py = value.py();
+    let dense = value.call_method0(intern!(py, "is_dense")).ok()?;
+    if !dense.is_truthy().ok()? {
         return None;
     }
     let shape: SmallVec<[i64; 6]> = value
-        .getattr("shape")
+        .getattr(intern!(py, "shape"))
         .ok()?
         .extract::<Vec<i64>>()
         .ok()?
         .into();
-    let dtype = DType::from_name(&value.getattr("dtype").ok()?.str().ok()?.to_string())?;
-    let stop_gradient = value.getattr("stop_gradient").ok()?.is_truthy().ok()?;
+    let dtype = dtype_of(&value.getattr(intern!(py, "dtype")).ok()?)?;
+    let stops = value.getattr(intern!(py, "stop_gradient")).ok()?;
+    let stop_gradient = stops.is_truthy().ok()?;
     Some(TensorMeta {
         shape,
         dtype,

@@ -131,7 +131,7 @@ impl PaddleTrace {
     ) -> Result<InferredOutput, BackendError> {
         if result.is_instance(self.value_type.bind(py))? {
             let address = result
-                .getattr("id")
+                .getattr(pyo3::intern!(py, "id"))
                 .and_then(|id| id.extract::<String>())
                 .unwrap_or_default();
             if let Some((symbol, _)) = args
@@ -188,13 +188,15 @@ impl PaddleTrace {
 }
 
 fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
-    let mut shape: Vec<i64> = value.getattr("shape")?.extract()?;
+    let py = value.py();
+    let mut shape: Vec<i64> = value.getattr(pyo3::intern!(py, "shape"))?.extract()?;
     // Some rules compute with the -1 of an open dim.
     shape.iter_mut().for_each(|dim| *dim = (*dim).max(-1));
-    let name = value.getattr("dtype")?.str()?.to_string();
-    let dtype = DType::from_name(&name)
-        .ok_or_else(|| BackendError::Refused(format!("a result of dtype {name}")))?;
-    let stop_gradient = value.getattr("stop_gradient")?.is_truthy()?;
+    let named = value.getattr(pyo3::intern!(py, "dtype"))?;
+    let dtype = paddle_sot::paddle::dtype_of(&named)
+        .ok_or_else(|| BackendError::Refused(format!("a result of dtype {named}")))?;
+    let stops = value.getattr(pyo3::intern!(py, "stop_gradient"))?;
+    let stop_gradient = stops.is_truthy()?;
     Ok(TensorMeta {
         shape: shape.into(),
         dtype,
@@ -488,10 +490,11 @@ impl TraceSession for PaddleTrace {
         let mut known = Vec::new();
         for arg in all_given(args, kwargs) {
             arg.for_each_symbol(&mut |symbol| {
-                if let Ok(id) = self
-                    .value(py, symbol)
-                    .and_then(|value| Ok(value.getattr("id")?.extract::<String>()?))
-                {
+                if let Ok(id) = self.value(py, symbol).and_then(|value| {
+                    Ok(value
+                        .getattr(pyo3::intern!(py, "id"))?
+                        .extract::<String>()?)
+                }) {
                     known.push((symbol, id));
                 }
             });
@@ -528,7 +531,8 @@ impl TraceSession for PaddleTrace {
         for id in updated.extract::<Vec<String>>()? {
             let is_it = |symbol: &SymbolId| {
                 let value = self.value(py, *symbol).ok();
-                let known = value.and_then(|value| value.getattr("id").ok()?.extract().ok());
+                let known = value
+                    .and_then(|value| value.getattr(pyo3::intern!(py, "id")).ok()?.extract().ok());
                 known.is_some_and(|known: String| known == id)
             };
             // What it has captured is among the last.

@@ -3,7 +3,6 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::frame::Modules;
 use crate::obj::Obj;
 
 use super::object::Ptr;
@@ -27,9 +26,12 @@ pub fn weak_reference(value: &Bound<'_, PyAny>) -> Option<Obj> {
     if !is_weakly_referenced(value) {
         return None;
     }
-    let module = value.py().module("weakref").ok()?;
-    let made = module.getattr("ref").ok()?.call1((value,)).ok()?;
-    Some(Obj::from(made))
+    // SAFETY: the GIL is held, and the object is live.
+    let made = unsafe {
+        let made = ffi::PyWeakref_NewRef(value.as_ptr(), std::ptr::null_mut());
+        Bound::from_owned_ptr_or_err(value.py(), made)
+    };
+    made.ok().map(Obj::from)
 }
 
 /// An object to compare identities with: held weakly where its type allows.
