@@ -23,6 +23,7 @@ from paddle_sot_rs._paddle.gradients.grad_masks import gates_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
 from paddle_sot_rs._paddle.static_mode import Window
 from paddle_sot_rs._paddle.trace import Trace
+from paddle_sot_rs._paddle.value_patches import raw_dims
 from paddle_sot_rs._paddle.views import PARTS, VIEWS
 
 _program_numbers = itertools.count(1)
@@ -70,8 +71,8 @@ def _memory(programs, trains):
             for value in op.results():
                 # The values in a list are results of the operation that takes it apart.
                 if value.initialized() and value.is_dense_tensor_type():
-                    shape = value.shape
-                    if all(dim >= 0 for dim in shape):
+                    shape = raw_dims(value)
+                    if min(shape, default=0) >= 0:
                         total += math.prod(shape) * (8 if trains else core.size_of_dtype(value.dtype))
                     elif op.name() not in _WITH_WORK_SPACE:
                         return None

@@ -218,7 +218,7 @@ def dims(value):
 
 def _shape(self):
     shape = raw_dims(self)
-    if any(dim < 0 for dim in shape):
+    if shape and min(shape) < 0:
         for at, dim in enumerate(shape):
             if dim < 0:
                 shape[at] = _OpenDim(-1)

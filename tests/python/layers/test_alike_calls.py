@@ -6,6 +6,7 @@ import paddle_sot_rs as sot
 import pytest
 from paddle import nn
 from paddle_sot_rs._paddle import alike_calls
+from paddle_sot_rs._paddle.gradients import alike_gradients
 
 pytestmark = pytest.mark.default_python
 
@@ -217,3 +218,34 @@ def test_attributes_that_a_layer_writes_are_written_to_each(copied):
     assert copied
     assert [layer._data_format for layer in known] == [layer._data_format for layer in plain]
     assert (sot.stats(call).graphs, sot.stats(call).graph_breaks) == (1, [])
+
+
+def test_gradients_of_copies_follow_what_needs_them(monkeypatch):
+    copied, again = [], alike_gradients._Recorded.again
+
+    def noted(self, values):
+        copied.append(len(self.operations))
+        return again(self, values)
+
+    monkeypatch.setattr(alike_gradients._Recorded, "again", noted)
+    layers = drawn(*(nn.Linear(4, 4) for _ in range(6)))
+    layers[3].weight.stop_gradient = True
+    layers[4].bias.stop_gradient = True
+
+    def mixed(x, y):
+        for layer in layers:
+            x = paddle.tanh(layer(x)) + y
+        return x, paddle.add(x, x), paddle.add(x, y.detach())
+
+    seen = []
+    for run in (mixed, sot.to_static(mixed, min_graph_size=0)):
+        given = [paddle.to_tensor(value, stop_gradient=False) for value in (X, X + 1)]
+        sum((result * result).sum() for result in run(*given)).backward()
+        tensors = [*given, *(it for layer in layers for it in layer.parameters())]
+        seen.append([None if it.grad is None else it.grad.numpy() for it in tensors])
+        for layer in layers:
+            layer.clear_gradients(set_to_zero=False)
+    assert copied and [it is None for it in seen[0]] == [it is None for it in seen[1]]
+    for expected, found in zip(*seen, strict=True):
+        if expected is not None:
+            np.testing.assert_array_equal(expected, found)

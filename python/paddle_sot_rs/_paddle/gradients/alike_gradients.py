@@ -5,6 +5,8 @@ Alike are the copies of one operation (`alike_calls.py`), where the same gradien
 
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._paddle.value_patches import raw_dims
+
 _COPIED = pir.CloneOptions(False, True, True)
 
 
@@ -19,7 +21,8 @@ class AlikeGradients:
     def of(self, op, read, made, given, stops, differentiate):
         """What `differentiate` answers for this operation; it appends to the end of the current block."""
         model = self.models.get(op.id())
-        if model is None:
+        block = pir.get_current_insertion_point().block()
+        if model is None or block.empty():
             return differentiate(op, read, made, given, stops)
         values = [value for group in (read, made, given) for part in group for value in part]
         key = model, _described(values), _flat(stops), len(read), len(made)
@@ -28,7 +31,6 @@ class AlikeGradients:
             if recorded is not None:
                 return recorded.again(values)
             return differentiate(op, read, made, given, stops)
-        block = pir.get_current_insertion_point().block()
         last = block.back().id()
         answer = differentiate(op, read, made, given, stops)
         self.known[key] = _recorded(block, last, values, answer)
@@ -50,7 +52,7 @@ def _described(values):
         if place != at:
             found.append(place)
         elif value.is_dense_tensor_type():
-            found.append((tuple(value.shape), value.dtype.value, value.stop_gradient))
+            found.append((tuple(raw_dims(value)), value.dtype.value, value.stop_gradient))
         else:
             found.append((str(value.type()), value.stop_gradient))
     return tuple(found)
