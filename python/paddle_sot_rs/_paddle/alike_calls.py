@@ -43,7 +43,7 @@ class _Other(Exception):
 class Signature:
     """What makes calls alike, and what may differ: the values that are given, the tensors of the layer."""
 
-    __slots__ = ("attributes", "before", "key", "layers", "places", "tensors", "values")
+    __slots__ = ("attributes", "key", "layers", "places", "tensors", "values", "watched")
 
     def __init__(self, function, args, kwargs, is_layer, grad):
         self.values, self.tensors, self.places, self.layers = [], [], {}, {}
@@ -60,12 +60,12 @@ class Signature:
 
     def watch(self):
         """Keeps what the attributes of layers are before the call."""
-        self.before = [{name: _held(item) for name, item in of.items()} for of in self.attributes]
+        self.watched = [{name: _held(item) for name, item in of.items()} for of in self.attributes]
 
     def written(self):
         """The attributes of layers that the call has written: the layer's number, name and value."""
         found = []
-        for at, (attributes, before) in enumerate(zip(self.attributes, self.before, strict=True)):
+        for at, (attributes, before) in enumerate(zip(self.attributes, self.watched, strict=True)):
             if attributes.keys() != before.keys():
                 raise _Other
             for name, item in attributes.items():

@@ -204,13 +204,13 @@ class Window:
 class Placing:
     """Where operations are placed that are copied: that takes no static mode."""
 
-    __slots__ = ("before",)
+    __slots__ = ("outer_point",)
 
     def __init__(self, block):
         _turn.acquire()
-        self.before = pir.get_current_insertion_point()
+        self.outer_point = pir.get_current_insertion_point()
         pir.set_insertion_point_to_block_end(block)
 
     def close(self):
-        pir.set_insertion_point(self.before)
+        pir.set_insertion_point(self.outer_point)
         _turn.release()
