@@ -254,3 +254,59 @@ def test_a_keyword_that_does_not_exist(name):
         for call in (function, translated, translated):
             with pytest.raises(TypeError, match="unexpected keyword argument"):
                 call(paddle.ones([3, 4]), paddle.ones([3, 2]))
+
+
+class Rates(optimizer.lr.LRScheduler):
+    """A scheduler of the user's, whose rate is read as Paddle reads it."""
+
+    def get_lr(self):
+        return 0.1
+
+
+def as_a_property(log):
+    def read(self):
+        log.append("rate")
+        return 0.1
+
+    # Paddle's own class writes it.
+    return {"last_lr": property(read, lambda self, value: None)}
+
+
+def by_an_attribute(log):
+    def read(self, name):
+        if name == "last_lr":
+            log.append("rate")
+        return object.__getattribute__(self, name)
+
+    return {"__getattribute__": read}
+
+
+def by_a_call(log):
+    return {"__call__": lambda self: log.append("rate") or 0.1}
+
+
+@pytest.mark.parametrize("members", [as_a_property, by_an_attribute, by_a_call])
+def test_a_rate_that_runs_code_of_the_users(members):
+    def make(net, log):
+        return optimizer.SGD(type("Counted", (Rates,), members(log))(0.1), parameters=net.parameters())
+
+    step = translated_and_not(make)
+    assert any("works on gradients" in message for message in messages(step))
+
+
+@pytest.mark.parametrize("members", [as_a_property, by_an_attribute, by_a_call])
+def test_a_rate_that_runs_code_of_the_users_later(members):
+    def make(net, log):
+        return optimizer.SGD(type("Later", (Rates,), {})(0.1), parameters=net.parameters())
+
+    def change(trainer):
+        for name, member in members(trainer.log).items():
+            setattr(type(trainer.optimizer._learning_rate), name, member)
+
+    step = translated_and_not(make, change)
+    assert sot.stats(step).translations > 1
+
+
+def test_a_scheduler_of_the_users_is_deferred():
+    step = translated_and_not(lambda net, log: optimizer.SGD(Rates(0.1), parameters=net.parameters()))
+    assert messages(step) == []

@@ -53,6 +53,9 @@ const PARTS_OF_STEP: &[&str] = &[
 /// What a clip of gradients consists of, in its class.
 const PARTS_OF_CLIP: &[&str] = &["_clip_gradients", "_dygraph_clip"];
 
+/// What the rate of a scheduler is read by, in its class.
+const PARTS_OF_RATE: &[&str] = &["__call__", "__getattr__", "__getattribute__", "last_lr"];
+
 /// Attributes that no step changes: the others are not read behind one.
 const SETTINGS: &[&str] = &[
     "_apply_decay_param_fun",
@@ -255,8 +258,12 @@ fn runs_no_other_code(
         let place = Tracker::DictItem(own.clone(), DictKey::Str(Arc::from(&*name)));
         let place = Arc::new(place);
         if name == "_learning_rate" {
-            let class = Obj::from(value.get_type());
-            t.guards.add(&place, GuardKind::TypeIs(class));
+            let class = value.get_type();
+            t.guards
+                .add(&place, GuardKind::TypeIs(Obj::from(class.clone())));
+            if value.is_instance(scheduler(t.py)?.as_any())? {
+                classes::guard_names(t, &class, PARTS_OF_RATE);
+            }
         } else if SETTINGS.contains(&&*name) && (value.is_none() || value.is_callable()) {
             t.guards
                 .add(&place, GuardKind::Is(Obj::from(value.clone())));
@@ -289,16 +296,32 @@ fn guard_absent(t: &mut Tracer<'_>, dict: &TrackerRef, names: &[&str]) {
     }
 }
 
+/// The class that all schedulers have.
+fn scheduler(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+    let found = py.module(SCHEDULERS)?.getattr("LRScheduler")?;
+    Ok(found.cast_into()?)
+}
+
+/// Whether the rate of a scheduler of this class is read as that of Paddle's own are.
+fn is_read_as_paddles(py: Python<'_>, class: &Bound<'_, PyType>) -> PyResult<bool> {
+    let own = scheduler(py)?;
+    let finds = |class, name: &&str| attributes::lookup(class, name);
+    Ok(PARTS_OF_RATE
+        .iter()
+        .all(|name| match (finds(class, name), finds(&own, name)) {
+            (Some(found), Some(own)) => found.is(&own),
+            (found, own) => found.is_none() && own.is_none(),
+        }))
+}
+
 /// Whether a call of it runs code of Paddle's alone.
 fn is_callable_of_paddle(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let class = value.get_type();
     if class.is(&py.module("types")?.getattr("MethodType")?) {
         return Ok(provenance::is_of_paddle(&value.getattr("__func__")?));
     }
-    let scheduler = py.module(SCHEDULERS)?.getattr("LRScheduler")?;
-    if value.is_instance(&scheduler)? {
-        let call = class.getattr("__call__")?;
-        return Ok(call.is(&scheduler.getattr("__call__")?));
+    if value.is_instance(scheduler(py)?.as_any())? {
+        return is_read_as_paddles(py, &class);
     }
     if provenance::module_in_paddle(&class).is_none() {
         return Ok(false);
