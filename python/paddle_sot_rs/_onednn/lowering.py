@@ -119,6 +119,9 @@ UNSAFE = dict(
     # Where nobody sees that weights change, they keep those that they were first called with.
     conv2d_transpose=_always,
     conv2d_transpose_bias=_always,
+    # Paddle cannot tell operators of oneDNN of a list of doubles, not even of an empty one: it raises.
+    bilinear_interp=_always,
+    nearest_interp=_always,
     # Raises.
     prelu=_has_six_dims,
     # Reorders, whatever dtype is asked for.

@@ -156,6 +156,10 @@ FOUND = {
         lambda x: (F.interpolate(x, scale_factor=2.0), F.interpolate(x, [7, 7], mode="bilinear")),
         [made([1, 2, 4, 4])],
     ),
+    "interpolate by factors and sizes": (
+        lambda x: (F.interpolate(x, [7, 9]), F.interpolate(x, scale_factor=[2.0, 1.5], mode="bilinear")),
+        [made([1, 2, 4, 4])],
+    ),
     "six dims": (lambda x: (x + x, x.transpose([5, 4, 3, 2, 1, 0]), F.softmax(x)), [made([1, 2, 1, 2, 1, 2])]),
     "six dims, normed": (
         lambda x: (F.layer_norm(x, [2]), F.prelu(x, paddle.full([1], 0.3))),
@@ -182,6 +186,18 @@ def test_what_a_probe_has_found(name):
         with paddle.set_grad_enabled(grad):
             for _ in range(2):
                 compare(translated(*given), function(*given))
+
+
+# What gives a `paddle.Size` is refused.
+@pytest.mark.parametrize("name", [name for name in FOUND if name != "clone behind a convolution"])
+def test_what_a_probe_has_found_is_frozen(name):
+    """Nothing stands in for a frozen program that raises."""
+    function, given = FOUND[name]
+    given = [paddle.to_tensor(each) if isinstance(each, list) else each for each in given]
+    frozen = sot.freeze(function, [tuple(given)], options={"least_elements": 0}, on_miss="error")
+    with paddle.no_grad():
+        for _ in range(2):
+            compare(frozen(*given), function(*given))
 
 
 def test_lists_with_parts_of_closed_dims_are_placed():

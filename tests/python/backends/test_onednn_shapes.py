@@ -72,6 +72,40 @@ def test_parameters_that_change():
     assert sot.stats(translated).graph_breaks == []
 
 
+# A layer with four channels, for images with the channels in front or last.
+BY_LAYOUT = {
+    "convolution": lambda layout: nn.Conv2D(4, 6, 3, data_format=layout),
+    "transposed": lambda layout: nn.Conv2DTranspose(4, 6, 3, 2, padding=1, data_format=layout),
+    "transposed, in groups": lambda layout: nn.Conv2DTranspose(4, 6, 3, groups=2, data_format=layout),
+    "pooling": lambda layout: nn.Sequential(
+        nn.MaxPool2D(2, data_format=layout), nn.BatchNorm2D(4, data_format=layout), nn.ReLU()
+    ),
+    "behind a norm": lambda layout: nn.Sequential(
+        nn.Conv2D(4, 6, 3, padding=1, data_format=layout),
+        nn.BatchNorm2D(6, data_format=layout),
+        nn.Conv2DTranspose(6, 3, 2, 2, data_format=layout),
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("name", BY_LAYOUT)
+def test_layouts_with_open_dims(name, layout):
+    """What is not placed (channels last, transposed with open dims) is Paddle's, and as right."""
+    net = with_statistics(BY_LAYOUT[name](layout))
+    open_dims = (None, 4, None, None) if layout == "NCHW" else (None, None, None, 4)
+    options = {"least_elements": 0}
+    frozen = sot.freeze(net, [(InputSpec([*open_dims], "float32"),)], on_miss="error", options=options)
+    live = translate(lambda x: F.relu(net(x)) * 2, **ONEDNN)
+    with paddle.no_grad():
+        for at, (batch, height, width) in enumerate([(2, 6, 6), (3, 6, 8), (1, 7, 5), (2, 6, 6), (4, 9, 9)]):
+            sizes = iter((batch, height, width))
+            x = made([next(sizes) if dim is None else dim for dim in open_dims], seed=at)
+            compare(frozen(x), net(x))
+            compare(live(x), F.relu(net(x)) * 2)
+    assert sot.stats(live).graph_breaks == []
+
+
 def test_dims_that_numbers_say():
     """Shapes of inputs do not say how many there are: such a convolution is not kept."""
     weight = made([4, 1, 1, 1])
