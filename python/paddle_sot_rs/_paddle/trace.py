@@ -85,8 +85,8 @@ class Trace:
         return value
 
     def _data(self, tensor, shape):
-        self.counted = None
         value = INPUTS.made(f"sot_x{len(self.external)}", shape, tensor.dtype)
+        self.counted = None
         value.stop_gradient = tensor.stop_gradient
         return value
 
@@ -168,6 +168,7 @@ class Trace:
                 raise NotImplementedError("a call that cuts the gradients of its arguments while a program is built")
             if first is not None and self._first() != first:
                 raise NotImplementedError("a call that makes a parameter of the program")
+            self.counted = None
             end = self.size()
             operations = self._since(start, end)
             if not grad:
@@ -213,12 +214,12 @@ class Trace:
         return any(-1 in value.shape for _, value in self.external.values())
 
     def placeholder(self, shape, dtype, stop_gradient):
-        self.counted = None
         window = Window(self.program, self.startup, self.cast)
         try:
             value = _C_ops.data(f"sot_p{self.size()}", shape, getattr(paddle, dtype), core.Place())
             value.stop_gradient = stop_gradient
         finally:
+            self.counted = None
             window.close()
         return value
 

@@ -249,3 +249,20 @@ def test_gradients_of_copies_follow_what_needs_them(monkeypatch):
     for expected, found in zip(*seen, strict=True):
         if expected is not None:
             np.testing.assert_array_equal(expected, found)
+
+
+def test_calls_around_a_captured_loop():
+    one, two = drawn(nn.Linear(4, 4), nn.Linear(4, 4))
+
+    def looped(x, count):
+        x = paddle.tanh(one(x))
+        at = paddle.to_tensor(0)
+        while at < count:
+            x = paddle.tanh(paddle.tanh(x) * 2)
+            at = at + 1
+        return paddle.tanh(two(paddle.tanh(one(x))))
+
+    call = sot.to_static(looped, min_graph_size=0, capture_control_flow=True)
+    x, count = paddle.to_tensor(X), paddle.to_tensor(3)
+    np.testing.assert_array_equal(looped(x, count).numpy(), call(x, count).numpy())
+    assert (sot.stats(call).graphs, sot.stats(call).graph_breaks) == (1, [])
