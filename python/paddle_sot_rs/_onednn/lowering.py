@@ -119,7 +119,7 @@ UNSAFE = dict(
     # Where nobody sees that weights change, they keep those that they were first called with.
     conv2d_transpose=_always,
     conv2d_transpose_bias=_always,
-    # Paddle cannot tell operators of oneDNN of a list of doubles, not even of an empty one: it raises.
+    # Raises: Paddle cannot hand a list of doubles on to oneDNN, not even an empty one.
     bilinear_interp=_always,
     nearest_interp=_always,
     # Raises.
