@@ -25,6 +25,7 @@ _OF_NO_MEANING = frozenset(
         *("_non_persistable_buffer_names_set", "_op_recorder", "_original_funcs", "_state_dict_hooks"),
     )
 )
+_is_dense, _is_dist = paddle.Tensor.is_dense, paddle.Tensor.is_dist
 _PLAIN = frozenset((type(None), bool, int, str, bytes))
 _DTYPE = type(paddle.float32)
 _CONTAINERS = (tuple, list)
@@ -133,7 +134,7 @@ class Signature:
         if known is not None:
             parts.append(known)
             return
-        if not tensor.is_dense() or tensor.is_dist():
+        if not _is_dense(tensor) or _is_dist(tensor):
             raise _Other
         self.places[id(tensor)] = "tensor", len(self.tensors)
         self.tensors.append(tensor)
