@@ -5,11 +5,11 @@
 //! eager mode where gradients flow through them.
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBool, PyInt, PySlice};
 
 use paddle_sot_ops::{knows, Fact};
 
-use super::{Arg, Statement, StatementIr, SymbolId, TensorMeta};
+use super::{Arg, DType, Statement, StatementIr, SymbolId, TensorMeta};
 
 impl StatementIr {
     /// For each statement that is such a view the symbol that it views; those that take more
@@ -54,26 +54,51 @@ pub(super) fn only_operand(statement: &Statement) -> Option<SymbolId> {
     first.filter(|_| !others)
 }
 
-/// Whether `__getitem__` with these arguments picks items out by a list, an array or a tensor: what
-/// it makes is a tensor of its own.
+/// Whether `__getitem__` with these arguments picks items out by a list, an array, a range, a bool
+/// or a tensor: what it makes is a tensor of its own.
 pub fn picks<'a>(
     py: Python<'_>,
     meta: &dyn Fn(SymbolId) -> Option<&'a TensorMeta>,
     args: &[Arg],
 ) -> bool {
-    args.get(1).is_some_and(|index| is_list(py, meta, index))
+    match args.get(1) {
+        Some(Arg::Tuple(items)) => !items.iter().all(|item| is_basic(py, meta, item)),
+        Some(index) => !is_basic(py, meta, index),
+        None => false,
+    }
 }
 
-fn is_list<'a>(
+/// Whether it is a place, a slice, `...` or `None`. Tuples in a tuple are lists.
+fn is_basic<'a>(
     py: Python<'_>,
     meta: &dyn Fn(SymbolId) -> Option<&'a TensorMeta>,
     index: &Arg,
 ) -> bool {
     match index {
-        Arg::List(_) => true,
-        Arg::Symbol(id) => meta(*id).is_some_and(|meta| !meta.shape.is_empty()),
-        Arg::Tuple(items) => items.iter().any(|item| is_list(py, meta, item)),
-        Arg::Const(value) => value.bind(py).is_instance_of::<PyList>(),
-        _ => false,
+        Arg::List(_) | Arg::Tuple(_) => false,
+        Arg::Symbol(id) => {
+            meta(*id).is_none_or(|meta| meta.shape.is_empty() && meta.dtype != DType::Bool)
+        }
+        Arg::Const(value) => is_basic_constant(value.bind(py)),
+        _ => true,
     }
+}
+
+/// A bool is a mask of no dims.
+fn is_basic_constant(value: &Bound<'_, PyAny>) -> bool {
+    let is_whole = value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>();
+    is_whole
+        || value.is_none()
+        || value.is(value.py().Ellipsis())
+        || value.is_instance_of::<PySlice>()
+        || is_whole_of_numpy(value).unwrap_or(false)
+}
+
+fn is_whole_of_numpy(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Some(dtype) = value.getattr_opt("dtype")? else {
+        return Ok(false);
+    };
+    let kind: String = dtype.getattr("kind")?.extract()?;
+    let rank: usize = value.getattr("ndim")?.extract()?;
+    Ok(matches!(&*kind, "i" | "u") && rank == 0)
 }

@@ -238,20 +238,16 @@ fn selected(t: &mut Tracer<'_>, shape: &[i64], key: VarId) -> Option<Vec<i64>> {
     let mut found = Vec::new();
     for (key, size) in keys.iter().zip(shape) {
         let Kind::Slice([start, stop, step]) = *t.kind(*key) else {
-            let at = t.const_int(*key)?;
+            let at = place(t, *key)?;
             if at < -size || at >= *size {
                 return None;
             }
             continue;
         };
-        let step = if t.is_none(step) {
-            1
-        } else {
-            t.const_int(step)?
-        };
+        let step = if t.is_none(step) { 1 } else { place(t, step)? };
         let mut end = |part, default| match t.is_none(part) {
             true => Some(default),
-            false => t.const_int(part),
+            false => place(t, part),
         };
         let (start, stop) = (end(start, 0)?, end(stop, *size)?);
         if step != 1 || start < 0 || stop > *size || start >= stop {
@@ -261,4 +257,8 @@ fn selected(t: &mut Tracer<'_>, shape: &[i64], key: VarId) -> Option<Vec<i64>> {
     }
     found.extend(&shape[keys.len()..]);
     Some(found)
+}
+
+fn place(t: &mut Tracer<'_>, id: VarId) -> Option<i64> {
+    items::is_whole(t, id).then(|| t.const_int(id)).flatten()
 }

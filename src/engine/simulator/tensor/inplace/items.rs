@@ -264,7 +264,8 @@ fn is_same_dim(
     Ok(dynamic_scalar::compare(t, CmpOp::Eq, a, b)? == Some(true))
 }
 
-fn is_whole(t: &mut Tracer<'_>, id: VarId) -> bool {
+/// Whether it is a whole number, and no bool: as a key that is a mask.
+pub(super) fn is_whole(t: &mut Tracer<'_>, id: VarId) -> bool {
     t.const_value(id)
         .is_some_and(|value| value.is_exact_instance_of::<PyInt>())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyBool, PyType};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, Callee, SymbolId};
@@ -120,6 +120,16 @@ impl Protocol for TensorVar {
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
         refuse_own(t, id, &["__getitem__"])?;
         let key = arrays::index(t, key)?;
+        // A program puts the dim of such a mask elsewhere than eager mode.
+        if let Some(keys) = t.kind(key).exact_tuple().map(<[VarId]>::to_vec) {
+            let is_bool = |value: Bound<'_, PyAny>| value.is_exact_instance_of::<PyBool>();
+            if keys
+                .into_iter()
+                .any(|id| t.const_value(id).is_some_and(is_bool))
+            {
+                return t.stop(BreakId::Subscript, "a bool in the key of a tensor");
+            }
+        }
         index_range::check(t, id, key)?;
         tensors::method(t, id, "__getitem__", &[key], &[])
     }
