@@ -185,8 +185,9 @@ def test_open_dims_and_many_kinds():
     for _ in range(2):
         for batch in range(1, 40):
             x, y = tensor(batch, 4, seed=batch), tensor(4, 4)
-            same(frozen(x, y), x @ y + 1)
-            same(frozen(y=y, x=x), x @ y + 1)
+            # Within the backend's tolerance: oneDNN's product has other digits on some processors.
+            for found in (frozen(x, y), frozen(y=y, x=x)):
+                np.testing.assert_allclose(found.numpy(), (x @ y + 1).numpy(), rtol=1e-4, atol=1e-6)
     with pytest.raises(LookupError):
         frozen(tensor(3, 4), tensor(4, 4, dtype="float64"))
     with pytest.raises(LookupError):
