@@ -13,6 +13,15 @@ use crate::static_function::StaticFunction;
 
 extern "C" {
     fn PyMethod_New(function: *mut PyObject, instance: *mut PyObject) -> *mut PyObject;
+
+    /// The call of an object whose class has no vectorcall.
+    fn _PyObject_MakeTpCall(
+        state: *mut ffi::PyThreadState,
+        callable: *mut PyObject,
+        args: *const *mut PyObject,
+        count: ffi::Py_ssize_t,
+        names: *mut PyObject,
+    ) -> *mut PyObject;
 }
 
 /// What an object holds for its class to find.
@@ -68,56 +77,13 @@ pub(crate) unsafe extern "C" fn call(
     // SAFETY: the class of `callable` is `StaticFunction`, whose slot this is.
     let object = Borrowed::from_ptr(py, callable).cast_unchecked::<StaticFunction>();
     let this = object.get();
-    let count = ffi::PyVectorcall_NARGS(flags) as usize;
+    let count = ffi::PyVectorcall_NARGS(flags);
     if names.is_null() && !this.checks {
         // SAFETY: `args` are `count` objects that the caller holds.
-        let given = (0..count).map(|at| Borrowed::from_ptr(py, *args.add(at)));
+        let given = (0..count as usize).map(|at| Borrowed::from_ptr(py, *args.add(at)));
         if let Some(_call) = this.inner.unasked(py, given) {
             return ffi::PyObject_Vectorcall(this.callable.as_ptr(), args, flags, names);
         }
     }
-    by_tuple(callable, args, flags, names)
-}
-
-/// What the interpreter does for a class without a vectorcall, recursion checked as there.
-///
-/// # Safety
-/// As for [`call`].
-unsafe fn by_tuple(
-    callable: *mut PyObject,
-    args: *const *mut PyObject,
-    flags: usize,
-    names: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: the arguments are those of a vectorcall; everything made here is given back.
-    let Some(tp_call) = (*ffi::Py_TYPE(callable)).tp_call else {
-        return std::ptr::null_mut();
-    };
-    let count = ffi::PyVectorcall_NARGS(flags);
-    let positional = ffi::PyTuple_New(count);
-    if positional.is_null() {
-        return positional;
-    }
-    for at in 0..count {
-        let given = ffi::Py_NewRef(*args.offset(at));
-        ffi::PyTuple_SetItem(positional, at, given);
-    }
-    let mut named = std::ptr::null_mut();
-    let mut fits = true;
-    if !names.is_null() {
-        named = ffi::PyDict_New();
-        fits = !named.is_null();
-        for at in 0..ffi::PyTuple_Size(names) {
-            let name = ffi::PyTuple_GetItem(names, at);
-            fits = fits && ffi::PyDict_SetItem(named, name, *args.offset(count + at)) == 0;
-        }
-    }
-    let mut answer = std::ptr::null_mut();
-    if fits && ffi::Py_EnterRecursiveCall(c" while calling a Python object".as_ptr()) == 0 {
-        answer = tp_call(callable, positional, named);
-        ffi::Py_LeaveRecursiveCall();
-    }
-    ffi::Py_DECREF(positional);
-    ffi::Py_XDECREF(named);
-    answer
+    _PyObject_MakeTpCall(ffi::PyThreadState_Get(), callable, args, count, names)
 }
