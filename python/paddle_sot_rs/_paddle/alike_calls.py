@@ -13,11 +13,11 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.nn import Layer
 
+from paddle_sot_rs._paddle.copied_operations import all_copied, copied
 from paddle_sot_rs._paddle.static_mode import Window
 from paddle_sot_rs._paddle.strides import layout
 from paddle_sot_rs._paddle.value_patches import Value, raw_dims
 
-_COPIED = pir.CloneOptions(False, True, True)
 # Attributes of every layer that say nothing about what its `forward` does.
 _OF_NO_MEANING = frozenset(
     (
@@ -271,13 +271,9 @@ class Recorded:
     def again(self, trace, signature):
         """Appends copies of the operations; the answer is the copies and what the call answers."""
         values = {"value": signature.values, "tensor": {at: trace.cast(signature.tensors[at]) for at in self.met}}
-        mapping = pir.IrMapping()
-        for old, kind, at in self.inputs:
-            mapping.add(old, values[kind][at])
-        copies, models = [], trace.alike.models
-        for op in self.operations:
-            copy = op.clone(mapping, _COPIED)
-            copies.append(copy)
+        copies = all_copied(self.operations, ((old, values[kind][at]) for old, kind, at in self.inputs))
+        models = trace.alike.models
+        for op, copy in zip(self.operations, copies, strict=True):
             models[copy.id()] = models[op.id()] = op.id()
         for at, name, item in self.written:
             signature.attributes[at][name] = item
@@ -352,7 +348,7 @@ class _Inputs:
             finally:
                 window.close()
             self.known[key] = op
-        copy = op.clone(pir.IrMapping(), _COPIED)
+        copy = copied(op, pir.IrMapping())
         copy.set_str_attr("name", name)
         return copy.result(0)
 

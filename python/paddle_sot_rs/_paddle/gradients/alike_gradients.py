@@ -5,9 +5,8 @@ Alike are the copies of one operation (`alike_calls.py`), where the same gradien
 
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._paddle.copied_operations import all_copied
 from paddle_sot_rs._paddle.value_patches import raw_dims
-
-_COPIED = pir.CloneOptions(False, True, True)
 
 
 class AlikeGradients:
@@ -25,27 +24,26 @@ class AlikeGradients:
         if model is None or block.empty():
             return differentiate(op, read, made, given, stops)
         values = [value for group in (read, made, given) for part in group for value in part]
-        key = model, _described(values), _flat(stops), len(read), len(made)
-        if key in self.known:
-            recorded = self.known[key]
-            if recorded is not None:
-                return recorded.again(values)
-            return differentiate(op, read, made, given, stops)
+        key = model, _described(values), tuple(map(tuple, stops)), len(read), len(made)
+        recorded = self.known.get(key)
+        if recorded is not None:
+            return recorded.again(values)
         last = block.back().id()
         answer = differentiate(op, read, made, given, stops)
-        self.known[key] = _recorded(block, last, values, answer)
+        if key not in self.known:
+            self.known[key] = _recorded(block, last, values, answer)
         return answer
 
 
-def _flat(stops):
-    return tuple(tuple(part) for part in stops)
+def _is_there(value):
+    return not pir.is_fake_value(value) and value.initialized()
 
 
 def _described(values):
     """Which of the values are one, which are none, and what else may differ between calls."""
     places, found = {}, []
     for at, value in enumerate(values):
-        if pir.is_fake_value(value) or not value.initialized():
+        if not _is_there(value):
             found.append(None)
             continue
         place = places.setdefault(value.id, at)
@@ -76,7 +74,7 @@ def _recorded(block, last, values, answer):
         return None
     places = {}
     for at, value in enumerate(values):
-        if not pir.is_fake_value(value) and value.initialized():
+        if _is_there(value):
             places.setdefault(value.id, at)
     results, inputs = {}, {}
     for at, op in enumerate(operations):
@@ -91,8 +89,7 @@ def _recorded(block, last, values, answer):
     outline = []
     for part in answer:
         for value in part:
-            known = value is None or pir.is_fake_value(value) or not value.initialized()
-            if not known and value.id not in results:
+            if value is not None and _is_there(value) and value.id not in results:
                 return None
         outline.append([None if value is None else results.get(value.id, ()) for value in part])
     return _Recorded(operations, list(inputs.items()), outline)
@@ -106,10 +103,7 @@ class _Recorded:
 
     def again(self, values):
         """Appends copies; the answer is what they give."""
-        mapping = pir.IrMapping()
-        for at, old in self.inputs:
-            mapping.add(old, values[at])
-        copies = [op.clone(mapping, _COPIED) for op in self.operations]
+        copies = all_copied(self.operations, ((old, values[at]) for at, old in self.inputs))
         return [[_filled(place, copies) for place in part] for part in self.outline]
 
 

@@ -15,6 +15,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.copied_operations import copied
 from paddle_sot_rs._paddle.gradients.alike_gradients import AlikeGradients
 from paddle_sot_rs._paddle.gradients.conditional_grads import ALWAYS, NEVER, Arrivals
 from paddle_sot_rs._paddle.gradients.higher_derivatives import RULES, TAKE_NONE, ZEROS_FIRST
@@ -458,7 +459,7 @@ class _Shared:
         with_above.add(source, above)
         for one in chain:
             results = one.results()
-            copies = one.clone(with_above, pir.CloneOptions(False, True, True)).results()
+            copies = copied(one, with_above).results()
             self.made.append((results, copies))
             for old, new in zip(results, copies, strict=True):
                 new.stop_gradient = old.stop_gradient
