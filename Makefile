@@ -6,7 +6,7 @@ VENV = .venv/$(1)
 BIN = .venv/$(1)/bin/python
 export GLOG_minloglevel ?= 2
 # Each worker runs whole files of tests.
-PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist loadfile
+PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist loadfile --max-worker-restart=1
 
 .PRECIOUS: .venv/%/ready
 .PHONY: demo test test-all test-paddle-3.2 dist site crates bench zoo differential probe-ops docstrings cpython build lint rust-test clean

@@ -1,9 +1,8 @@
 //! `paddle_sot_rs.debug`: translating everything, and the tables of what is simulated.
 
-use std::sync::PoisonError;
-
 use paddle_sot::bytecode;
 use paddle_sot::simulator::{self, TraceOptions};
+use paddle_sot::sync::lock;
 use paddle_sot::translate::{BackendChoice, CompileOptions, ForcedTranslation, Shared};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -48,7 +47,7 @@ impl Forced {
     /// Counters.
     fn stats(&self) -> StatsRecord {
         let stats = &self.inner.shared().stats;
-        (&*stats.lock().unwrap_or_else(PoisonError::into_inner)).into()
+        (&*lock(stats)).into()
     }
 }
 

@@ -1,9 +1,10 @@
 //! `StaticFunction`: the callable that `to_static` answers with.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use paddle_sot::frame::Modules;
 use paddle_sot::obj::Obj;
+use paddle_sot::sync::lock;
 use paddle_sot::translate::{register, Shared, Translated};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
@@ -336,7 +337,7 @@ impl StaticFunction {
     /// How many graphs were compiled.
     fn get_traced_count(&self) -> usize {
         let graphs = &self.inner.shared.graphs;
-        let graphs = graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        let graphs = lock(graphs);
         graphs.len()
     }
 
@@ -380,7 +381,7 @@ impl StaticFunction {
     /// Counters.
     fn stats(&self) -> StatsRecord {
         let stats = &self.inner.shared.stats;
-        (&*stats.lock().unwrap_or_else(PoisonError::into_inner)).into()
+        (&*lock(stats)).into()
     }
 
     /// Forgets all translations and counters.
@@ -391,7 +392,7 @@ impl StaticFunction {
     /// The graphs compiled so far.
     fn graphs(&self, py: Python<'_>) -> Vec<GraphRecord> {
         let graphs = &self.inner.shared.graphs;
-        let graphs = graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        let graphs = lock(graphs);
         graphs
             .iter()
             .map(|graph| GraphRecord {

@@ -7,3 +7,4 @@ pub mod bytecode;
 pub mod frame;
 pub mod native;
 pub mod obj;
+pub mod sync;

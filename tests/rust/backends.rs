@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::ffi::CString;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use paddle_sot::backend::{
     self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend,
     RegistryError, TraceSession,
 };
 use paddle_sot::graph::Callee;
+use paddle_sot::sync::lock;
 use paddle_sot::translate::BackendChoice;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -65,7 +66,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// The table is one per process: tests take turns, and leave it as they found it.
 #[fixture]
 fn turn() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ONE_AT_A_TIME)
 }
 
 fn fake(name: &'static str, level: usize) -> Arc<dyn GraphBackend> {

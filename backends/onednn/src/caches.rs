@@ -7,6 +7,7 @@ use std::sync::{Mutex, Once};
 
 use libloading::Library;
 use paddle_sot::paddle::core_library;
+use paddle_sot::sync::lock;
 use paddle_sot_backend_paddle::{before_dropping, try_exclusive};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -208,9 +209,7 @@ static GONE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// Frees what these have kept, and those of programs that have gone. No program runs meanwhile.
 fn free(functions: &Functions, which: impl Fn(usize) -> bool) {
-    let (Ok(mut kept), Ok(mut gone)) = (KEPT.lock(), GONE.lock()) else {
-        return;
-    };
+    let (mut kept, mut gone) = (lock(&KEPT), lock(&GONE));
     let is_free = |(session, _): &(usize, usize)| which(*session) || gone.contains(session);
     let (free, left): (Vec<_>, Vec<_>) = kept.drain(..).partition(is_free);
     *kept = left;
@@ -261,10 +260,9 @@ impl Caches {
     /// After a run: notes whose it was, and gives the thread back.
     pub fn leave(&self) {
         let session = self.session.load(Ordering::Relaxed);
-        if let (Some(executor), Ok(mut kept)) = (self.functions.executor(), KEPT.lock()) {
-            let of_blocks = self.of_blocks.lock();
-            let of_blocks = of_blocks.as_ref().map_or(&[][..], |it| &it.1);
-            for executor in [executor].iter().chain(of_blocks) {
+        if let Some(executor) = self.functions.executor() {
+            let (mut kept, of_blocks) = (lock(&KEPT), lock(&self.of_blocks));
+            for executor in [executor].iter().chain(&of_blocks.1) {
                 if !kept.contains(&(session, *executor)) {
                     kept.push((session, *executor));
                 }
@@ -302,14 +300,13 @@ impl Caches {
     fn made(&self, scope: &Bound<'_, PyAny>) -> PyResult<()> {
         let found = scopes::executors(scope)?;
         let now = DROPPED.load(Ordering::Relaxed);
-        if let Ok(mut known) = self.of_blocks.lock() {
-            if known.0 != now {
-                *known = (now, Vec::new());
-            }
-            known.1.extend(found);
-            known.1.sort_unstable();
-            known.1.dedup();
+        let mut known = lock(&self.of_blocks);
+        if known.0 != now {
+            *known = (now, Vec::new());
         }
+        known.1.extend(found);
+        known.1.sort_unstable();
+        known.1.dedup();
         Ok(())
     }
 
@@ -326,8 +323,8 @@ impl Drop for Caches {
         let session = self.session.load(Ordering::Relaxed);
         if let Some(_turn) = try_exclusive() {
             free(self.functions, |other| other == session);
-        } else if let Ok(mut gone) = GONE.lock() {
-            gone.push(session);
+        } else {
+            lock(&GONE).push(session);
         }
     }
 }

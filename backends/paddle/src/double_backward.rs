@@ -9,6 +9,7 @@ use paddle_sot::backend::CompiledGraph;
 use paddle_sot::frame::Modules;
 use paddle_sot::obj;
 use paddle_sot::paddle::Paddle;
+use paddle_sot::sync::lock;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
@@ -38,10 +39,10 @@ static NUMBER: AtomicUsize = AtomicUsize::new(1);
 /// All runs of programs that may go backward, latest first.
 #[pyfunction]
 pub fn runs(py: Python<'_>) -> Vec<Py<PyAny>> {
-    let known: Vec<_> = RUNS.lock().map_or_else(
-        |_| Vec::new(),
-        |runs| runs.values().rev().map(|run| run.clone_ref(py)).collect(),
-    );
+    let known: Vec<_> = {
+        let runs = lock(&RUNS);
+        runs.values().rev().map(|run| run.clone_ref(py)).collect()
+    };
     let alive = |run: Py<PyWeakrefReference>| run.bind(py).upgrade().map(Bound::unbind);
     known.into_iter().filter_map(alive).collect()
 }
@@ -363,9 +364,7 @@ impl Run {
             return Ok(());
         }
         if !self.kept.swap(true, Ordering::Relaxed) {
-            if let Ok(mut scopes) = self.shared.scopes.lock() {
-                scopes.retain(|known| !known.scope.is(&self.scope));
-            }
+            self.shared.drop_scopes(|known| known.scope.is(&self.scope));
         }
         let again = py.module("paddle_sot_rs._paddle.gradients.double_backward")?;
         again.call_method1("put_back", (&self.scope, tensors))?;
@@ -421,10 +420,7 @@ impl Drop for Run {
             Python::attach(|py| obj::aside(py, || restore_flag(py)));
         }
         // A new node may have taken the address already, with a new run.
-        let known = RUNS
-            .lock()
-            .ok()
-            .and_then(|mut runs| runs.remove(&self.number));
+        let known = lock(&RUNS).remove(&self.number);
         drop(known);
         if self.kept.load(Ordering::Relaxed) {
             Python::attach(|py| obj::aside(py, || self.clear(py)));
@@ -460,9 +456,7 @@ impl Run {
             return;
         };
         scope.backward = Arc::clone(&self.backward);
-        if let Ok(mut scopes) = self.shared.scopes.lock() {
-            scopes.push_back(scope);
-        }
+        self.shared.give_back(scope);
     }
 }
 
@@ -570,10 +564,7 @@ pub fn hook(
     )?;
     run.get().backward.user.store(number, Ordering::Relaxed);
     let weak = PyWeakrefReference::new(run.bind(py))?.unbind();
-    let known = RUNS
-        .lock()
-        .ok()
-        .and_then(|mut runs| runs.insert(number, weak));
+    let known = lock(&RUNS).insert(number, weak);
     drop(known);
     for &(number, at) in told.training {
         let hook = Hook {

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolKind, TensorMeta};
+use paddle_sot::sync::lock;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -33,9 +34,7 @@ static ADDRESSES: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
 
 /// Keeps a scope alive for as long as its executors are.
 pub fn keep_address(scope: Py<PyAny>) {
-    if let Ok(mut kept) = ADDRESSES.lock() {
-        kept.push(scope);
-    }
+    lock(&ADDRESSES).push(scope);
 }
 
 /// The number that executors made now are known by.
@@ -85,18 +84,16 @@ static HOOKS: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
 /// `hook` is called before all executors are dropped.
 pub fn before_dropping(hook: fn()) {
-    if let Ok(mut hooks) = HOOKS.lock() {
-        hooks.push(hook);
-    }
+    lock(&HOOKS).push(hook);
 }
 
 fn drop_all(py: Python<'_>) -> PyResult<()> {
-    let hooks = HOOKS.lock().map(|hooks| hooks.clone()).unwrap_or_default();
+    let hooks = lock(&HOOKS).clone();
     hooks.iter().for_each(|hook| hook());
     py.module("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
     TIMES.fetch_add(1, Ordering::Relaxed);
-    let kept = ADDRESSES.lock().map(|mut kept| std::mem::take(&mut *kept));
+    let kept = std::mem::take(&mut *lock(&ADDRESSES));
     drop(kept);
     py.module("paddle_sot_rs._paddle.foreign_programs")?
         .call_method0("invalidate")
@@ -198,7 +195,7 @@ static LENT: AtomicU64 = AtomicU64::new(0);
 /// have loops.
 pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
     onednn::set_flag(py)?;
-    let has_loops = LOOPS.lock().map_or(true, |loops| loops.0 > 0);
+    let has_loops = lock(&LOOPS).0 > 0;
     // Any other value is the user's.
     if has_loops || threshold(py)? != ENOUGH {
         return Ok(());
@@ -259,9 +256,7 @@ static LOOPS: Mutex<(usize, Option<f64>)> = Mutex::new((0, None));
 #[pyfunction]
 pub fn begin_loops(py: Python<'_>) -> PyResult<()> {
     let set = threshold(py)?;
-    let Ok(mut loops) = LOOPS.lock() else {
-        return Ok(());
-    };
+    let mut loops = lock(&LOOPS);
     loops.0 += 1;
     if set < 0.0 {
         loops.1 = Some(set);
@@ -274,16 +269,14 @@ pub fn begin_loops(py: Python<'_>) -> PyResult<()> {
 /// A run of captured loops ends: after the last one the user's setting is there again.
 #[pyfunction]
 pub fn end_loops(py: Python<'_>) -> PyResult<()> {
-    let before = match LOOPS.lock() {
-        Ok(mut loops) => {
-            loops.0 = loops.0.saturating_sub(1);
-            if loops.0 == 0 {
-                loops.1.take()
-            } else {
-                None
-            }
+    let before = {
+        let mut loops = lock(&LOOPS);
+        loops.0 = loops.0.saturating_sub(1);
+        if loops.0 == 0 {
+            loops.1.take()
+        } else {
+            None
         }
-        Err(_) => None,
     };
     match before {
         // Another value is a newer one of the user's.

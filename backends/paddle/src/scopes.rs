@@ -1,7 +1,9 @@
 //! Scopes of runs: what holds the variables of one.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use paddle_sot::sync::lock;
 use pyo3::prelude::*;
 
 use crate::double_backward::{Scope, Shared};
@@ -21,51 +23,96 @@ impl Shared {
         new_scope: &Py<PyAny>,
         keeps: bool,
     ) -> PyResult<Option<Scope>> {
-        let made = || Scope::new(py, new_scope.call0(py)?).map(Some);
-        let Ok(mut scopes) = self.scopes.lock() else {
-            return made();
-        };
-        while scopes.back().is_some_and(Scope::is_spoiled) {
-            scopes.pop_back();
-        }
-        while scopes.front().is_some_and(Scope::is_spoiled) {
-            scopes.pop_front();
-        }
+        self.drop_spoiled();
         if keeps {
             let thread = executor_lock::thread_token();
-            let own = scopes.iter().position(|it| it.thread.ptr_eq(&thread));
-            let is_nobodys = |it: &Scope| it.thread.strong_count() == 0;
-            let own = own.or_else(|| scopes.iter().position(is_nobodys));
-            match own {
-                Some(at) if scopes[at].is_free(py)? => return Ok(scopes.remove(at)),
-                None if scopes.len() < SCOPES => {
-                    drop(scopes);
-                    return made();
-                }
-                _ => {}
+            let mut may_be_more = false;
+            let own = self.take_if_free(py, |scopes| {
+                let own = scopes.iter().position(|it| it.thread.ptr_eq(&thread));
+                let is_nobodys = |it: &Scope| it.thread.strong_count() == 0;
+                let own = own.or_else(|| scopes.iter().position(is_nobodys));
+                may_be_more = own.is_none() && scopes.len() < SCOPES;
+                own
+            })?;
+            if own.is_some() {
+                return Ok(own);
+            }
+            if may_be_more {
+                return made(py, new_scope).map(Some);
             }
         }
         // The one used last is free again in a loop that trains, the first one after a backward
         // through many.
-        let ends = [scopes.len().checked_sub(1), (scopes.len() > 1).then_some(0)];
-        for at in ends.into_iter().flatten() {
-            if scopes[at].is_free(py)? {
-                return Ok(scopes.remove(at));
-            }
+        let last = self.take_if_free(py, |scopes| scopes.len().checked_sub(1))?;
+        if last.is_some() {
+            return Ok(last);
         }
-        if scopes.len() >= SCOPES * Arc::strong_count(&self.scopes) {
+        let first = self.take_if_free(py, |scopes| (scopes.len() > 1).then_some(0))?;
+        if first.is_some() {
+            return Ok(first);
+        }
+        if lock(&self.scopes).len() >= SCOPES * Arc::strong_count(&self.scopes) {
             return Ok(None);
         }
+        made(py, new_scope).map(Some)
+    }
+
+    /// The scope at this position, if nothing waits for its backward. Python is asked for that, and
+    /// another thread may come meanwhile: the scope is out of the list.
+    fn take_if_free(
+        &self,
+        py: Python<'_>,
+        which: impl FnOnce(&VecDeque<Scope>) -> Option<usize>,
+    ) -> PyResult<Option<Scope>> {
+        let taken = {
+            let mut scopes = lock(&self.scopes);
+            which(&scopes).and_then(|at| Some((at, scopes.remove(at)?)))
+        };
+        let Some((at, scope)) = taken else {
+            return Ok(None);
+        };
+        let is_free = scope.is_free(py);
+        if matches!(is_free, Ok(true)) {
+            return Ok(Some(scope));
+        }
+        let mut scopes = lock(&self.scopes);
+        let at = at.min(scopes.len());
+        scopes.insert(at, scope);
+        is_free.map(|_| None)
+    }
+
+    /// Drops the spoiled ones at both ends, outside of the lock: variables of a scope may go.
+    fn drop_spoiled(&self) {
+        let mut spoiled = Vec::new();
+        let mut scopes = lock(&self.scopes);
+        while scopes.back().is_some_and(Scope::is_spoiled) {
+            spoiled.extend(scopes.pop_back());
+        }
+        while scopes.front().is_some_and(Scope::is_spoiled) {
+            spoiled.extend(scopes.pop_front());
+        }
         drop(scopes);
-        made()
+        drop(spoiled);
+    }
+
+    /// Drops those that a test says yes of.
+    pub fn drop_scopes(&self, is_dropped: impl Fn(&Scope) -> bool) {
+        let mut scopes = lock(&self.scopes);
+        let all = std::mem::take(&mut *scopes).into_iter();
+        let (dropped, left): (VecDeque<_>, _) = all.partition(|scope| is_dropped(scope));
+        *scopes = left;
+        drop(scopes);
+        drop(dropped);
     }
 
     /// For the next run.
     pub fn give_back(&self, scope: Scope) {
-        if let Ok(mut scopes) = self.scopes.lock() {
-            scopes.push_back(scope);
-        }
+        lock(&self.scopes).push_back(scope);
     }
+}
+
+fn made(py: Python<'_>, new_scope: &Py<PyAny>) -> PyResult<Scope> {
+    Scope::new(py, new_scope.call0(py)?)
 }
 
 /// The turn of a run in this scope, and whether its executor is made then. `is_ready`: whether what

@@ -14,6 +14,7 @@ use std::thread::{available_parallelism, JoinHandle};
 use paddle_sot::abi;
 use paddle_sot::frame::Modules;
 use paddle_sot::paddle::Paddle;
+use paddle_sot::sync::lock;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
 use twox_hash::XxHash3_64;
@@ -99,8 +100,8 @@ struct Kept {
 
 impl Kept {
     fn let_go(&self) {
-        let made = self.made.lock().ok().and_then(|mut made| made.take());
-        let seen = self.seen.lock().map(|mut seen| std::mem::take(&mut *seen));
+        let made = lock(&self.made).take();
+        let seen = std::mem::take(&mut *lock(&self.seen));
         // Outside of the locks: tensors that go may run anything.
         drop((made, seen));
     }
@@ -194,10 +195,11 @@ impl Steady {
         let beginnings = hash(&all, BEGINNING);
         let total: usize = all.iter().map(|Bytes(_, size)| size).sum();
         let may_wait = self.recipe.may_run_twice && total > FEW && has_several_cores();
-        let expected = self.kept.made.lock().ok().and_then(|made| {
-            let made = made.as_ref()?;
-            (may_wait && made.beginnings == beginnings).then_some(made.hash)
-        });
+        let is_same = |made: &&Made| may_wait && made.beginnings == beginnings;
+        let expected = lock(&self.kept.made)
+            .as_ref()
+            .filter(is_same)
+            .map(|made| made.hash);
         let all = Arc::new(all);
         let pending = expected.and_then(|expected| {
             let all = Arc::clone(&all);
@@ -235,10 +237,7 @@ impl Steady {
         py: Python<'_>,
         inputs: &[Bound<'_, PyAny>],
     ) -> PyResult<Vec<(usize, Py<PyAny>)>> {
-        let before = match self.kept.seen.lock() {
-            Ok(mut seen) => std::mem::take(&mut *seen),
-            Err(_) => Vec::new(),
-        };
+        let before = std::mem::take(&mut *lock(&self.kept.seen));
         let mut found = Vec::with_capacity(self.recipe.watched.len());
         for (number, &(at, _)) in self.recipe.watched.iter().enumerate() {
             let mut weight = inputs[at].clone();
@@ -256,13 +255,11 @@ impl Steady {
                 }
             });
         }
-        if let Ok(mut seen) = self.kept.seen.lock() {
-            let copies = found
-                .iter()
-                .map(|(address, it)| (*address, it.clone_ref(py)));
-            *seen = copies.collect();
-        }
-        drop(before);
+        let copies = found
+            .iter()
+            .map(|(address, it)| (*address, it.clone_ref(py)));
+        let others = std::mem::replace(&mut *lock(&self.kept.seen), copies.collect());
+        drop((before, others));
         Ok(found)
     }
 
@@ -270,7 +267,7 @@ impl Steady {
     /// an executor with each, and with each shape, writes into caches that Paddle reads without a
     /// lock.
     fn generation(&self, hash: u64) -> Option<u64> {
-        let made = self.kept.made.lock().ok()?;
+        let made = lock(&self.kept.made);
         let made = made.as_ref().filter(|made| made.hash == hash)?;
         Some(made.generation)
     }
@@ -305,8 +302,8 @@ impl Steady {
         }
         let bytes: usize = self.recipe.watched.iter().map(|(_, size)| size).sum();
         let most = (MOST_BYTES / bytes.max(1)).clamp(*SHAPES.start(), *SHAPES.end());
-        let made = self.kept.made.lock().ok();
-        made.is_some_and(|made| made.as_ref().is_some_and(|made| made.first_runs >= most))
+        let made = lock(&self.kept.made);
+        made.as_ref().is_some_and(|made| made.first_runs >= most)
     }
 
     /// The tensors of these weights, for a run that has its turn: where they have to be made, no
@@ -337,9 +334,7 @@ impl Steady {
 
     /// An executor runs for the first time with these weights and shapes.
     fn note(&self, look: &Look, ready: &mut Ready) {
-        let Ok(mut made) = self.kept.made.lock() else {
-            return;
-        };
+        let mut made = lock(&self.kept.made);
         let Some(made) = made.as_mut() else {
             return;
         };
@@ -352,7 +347,7 @@ impl Steady {
     }
 
     fn made<'py>(&self, py: Python<'py>, hash: u64) -> Option<Vec<Bound<'py, PyAny>>> {
-        let made = self.kept.made.lock().ok()?;
+        let made = lock(&self.kept.made);
         let made = made.as_ref().filter(|made| made.hash == hash)?;
         Some(made.tensors.iter().map(|it| it.bind(py).clone()).collect())
     }
@@ -374,10 +369,7 @@ impl Steady {
             first_runs: 0,
             tensors: tensors.iter().map(|it| it.clone().unbind()).collect(),
         };
-        let before = match self.kept.made.lock() {
-            Ok(mut made) => made.replace(kept),
-            Err(_) => None,
-        };
+        let before = lock(&self.kept.made).replace(kept);
         // Outside of the lock: tensors that go may run anything.
         drop(before);
         if let (Some(first), false) = (weights.iter().next(), self.recipe.frozen) {
@@ -408,10 +400,7 @@ impl Steady {
             .module("weakref")?
             .getattr("ref")?
             .call1((weight, gone))?;
-        let before = match self.kept.watch.lock() {
-            Ok(mut known) => known.replace(watch.unbind()),
-            Err(_) => None,
-        };
+        let before = lock(&self.kept.watch).replace(watch.unbind());
         drop(before);
         Ok(())
     }

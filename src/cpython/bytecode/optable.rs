@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::version::{self, Dialect};
 use crate::frame::Modules;
+use crate::sync::lock;
 
 /// How an opcode uses its argument as a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +157,7 @@ impl OpTable {
         // Up to 3.12 an argument that is not used may not be given.
         let arg = (op >= self.have_argument).then_some(arg);
         let key = (op, arg.unwrap_or(0), jump);
-        let effects = || self.effects.lock().unwrap_or_else(PoisonError::into_inner);
+        let effects = || lock(&self.effects);
         if let Some(&known) = effects().get(&key) {
             return Ok(known);
         }

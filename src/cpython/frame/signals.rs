@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
@@ -14,6 +14,7 @@ use pyo3::types::PyFunction;
 
 use super::modules::Modules;
 use crate::obj::{called, of_type};
+use crate::sync::lock;
 
 /// A handler, and how the process answered to its signal.
 struct Handler {
@@ -44,7 +45,7 @@ impl Waiting {
     }
 
     fn take(&self) -> Vec<i32> {
-        std::mem::take(&mut *self.arrived.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.arrived))
     }
 }
 
@@ -53,7 +54,7 @@ impl Waiting {
     /// Whoever sends a signal twice does not want to wait.
     fn __call__(&self, py: Python<'_>, number: i32, frame: Py<PyAny>) -> PyResult<()> {
         {
-            let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut arrived = lock(&self.arrived);
             if !arrived.contains(&number) {
                 arrived.push(number);
                 return Ok(());

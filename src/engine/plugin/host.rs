@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyImportError, PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -15,6 +15,7 @@ use crate::backend::{
 };
 use crate::graph::Callee;
 use crate::obj::{self, Obj};
+use crate::sync::lock;
 
 use super::codec::{decode_sir, encode_callee, encode_sir};
 use super::table::{BackendTable, ABI_VERSION, CAPSULE, MAGIC};
@@ -268,10 +269,7 @@ fn compile(
     let (sir, inputs, grad_enabled, trace): Request<'_> = request.extract()?;
     let sir = Arc::new(decode_sir(&sir)?);
     let inputs: Vec<Obj> = inputs.into_iter().map(Obj::from).collect();
-    let known = trace.and_then(|trace| {
-        let mut trace = trace.get().0.lock().unwrap_or_else(PoisonError::into_inner);
-        trace.take()
-    });
+    let known = trace.and_then(|trace| lock(&trace.get().0).take());
     let failed = |err: BackendError| PyRuntimeError::new_err(err.to_string());
     let session = match known {
         Some(session) => session,

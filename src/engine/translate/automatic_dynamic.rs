@@ -6,10 +6,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::Obj;
+use crate::sync::lock;
 use crate::tracker::{Place, Tracker, TrackerRef};
 
 use super::declared_dynamic::Declared;
-use super::function::{lock, Translated};
+use super::function::Translated;
 
 /// What differs between calls.
 #[derive(Default)]

@@ -16,9 +16,10 @@ use crate::native;
 use crate::obj::{is_plain_constant, Obj};
 use crate::reason::SourceLoc;
 use crate::simulator::replay_reads::Outside;
+use crate::sync::lock;
 use crate::tracker::{Tracker, TrackerRef};
 
-use super::function::{lock, Shared};
+use super::function::Shared;
 
 /// What the graph of one translation relies on until its gradients are computed.
 pub struct BackwardGuard {

@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
 use crate::frame::{FrameView, Instead};
+use crate::sync::lock;
 
-use super::function::lock;
 use super::Translated;
 
 /// A resume function: called by generated code, translated like any other function.

@@ -13,10 +13,11 @@ use pyo3::types::{PyCode, PyTuple};
 
 use crate::frame::{CodeState, CustomCode, FrameDecision, FrameView, Modules, Pep523Scope, Policy};
 use crate::obj::{self, Obj};
+use crate::sync::lock;
 
 use super::callable::{CalleeFrame, CalleeFunction};
 use super::forced;
-use super::function::{lock, Shared, Translated};
+use super::function::{Shared, Translated};
 
 thread_local! {
     static ROOTS: RefCell<Vec<Arc<Shared>>> = const { RefCell::new(Vec::new()) };
@@ -105,7 +106,8 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
     if disabled.contains(&address) || disabled.contains(&(code.as_ptr() as usize)) {
         return Ok(Some(Found::LeaveAlone));
     }
-    if let Some(known) = lock(&shared.callees).get(&address) {
+    let known = lock(&shared.callees).get(&address).cloned();
+    if let Some(known) = known {
         let translated = known.bind(py).cast::<CalleeFunction>()?.get().inner();
         let same = translated.function.bind(py).is(&function);
         let of_other_code = translated.of_other_code(py)?;
@@ -114,11 +116,11 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
         return Ok(wanted.then(|| Found::Translate(translated.clone())));
     }
     let is_made_anew = {
-        let callees = lock(&shared.callees);
+        let callees: Vec<Obj> = lock(&shared.callees).values().cloned().collect();
         if callees.len() >= MAX_CALLEES {
             return Ok(None);
         }
-        let same_code = callees.values().filter(|known| {
+        let same_code = callees.iter().filter(|known| {
             let known = known.bind(py).cast::<CalleeFunction>();
             known.is_ok_and(|known| known.get().inner().is_of(&code))
         });
@@ -129,7 +131,8 @@ fn find(py: Python<'_>, view: &FrameView<'_>) -> PyResult<Option<Found>> {
     }
     let translated = Arc::new(Translated::callee(&function, shared.clone())?);
     let callable = Bound::new(py, CalleeFunction::new(translated.clone()))?.into_any();
-    lock(&shared.callees).insert(address, Obj::from(&callable));
+    let before = lock(&shared.callees).insert(address, Obj::from(&callable));
+    drop(before);
     Ok(Some(Found::Translate(translated)))
 }
 

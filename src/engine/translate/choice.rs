@@ -8,8 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::backend::{self, BackendHandle, GraphBackend};
 use crate::obj::Obj;
-
-use super::function::lock;
+use crate::sync::lock;
 
 /// A backend with the user's options.
 pub struct Configured {
@@ -104,7 +103,8 @@ impl BackendChoice {
         }
         let options = self.options.bind(py).cast::<PyDict>()?;
         let next = configured(py, &handle, options, self.min_graph_size, self.dynamic)?;
-        *lock(&self.current) = next.clone();
+        let before = std::mem::replace(&mut *lock(&self.current), next.clone());
+        drop(before);
         Ok(next)
     }
 }

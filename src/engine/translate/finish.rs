@@ -15,12 +15,13 @@ use crate::obj::Obj;
 use crate::reason::{timed, Break, BreakKind, Phase, SourceLoc};
 use crate::simulator::replay_reads::Outside;
 use crate::simulator::tracer::function_graph::GraphInput;
+use crate::sync::lock;
 use crate::tracker::{Place, TrackerRef};
 
 use super::automatic_dynamic;
 use super::backward_guard::BackwardGuard;
 use super::choice::Configured;
-use super::function::{gains, lock, Entry, Gains, GraphInfo, Translated, BY_CALLS};
+use super::function::{gains, Entry, Gains, GraphInfo, Translated, BY_CALLS};
 use super::graph_inputs::GraphInputs;
 use super::random::Randomness;
 use super::record::{self, Counters, Node};

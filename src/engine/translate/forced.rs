@@ -12,12 +12,13 @@ use pyo3::types::PyCode;
 
 use crate::frame::{self, FrameView, Listening, Modules};
 use crate::obj::{self, Obj};
+use crate::sync::lock;
 
 use super::callable::CalleeFunction;
 use super::callees::{self, Found};
 use crate::backend::is_translating;
 
-use super::function::{lock, Shared, Translated};
+use super::function::{Shared, Translated};
 use super::pipeline;
 
 /// This thread's frames are translated until it is stopped or dropped.
@@ -114,7 +115,8 @@ pub(super) fn find(
         };
     }
     let address = function.as_ptr() as usize;
-    if let Some(known) = lock(&shared.callees).get(&address) {
+    let known = lock(&shared.callees).get(&address).cloned();
+    if let Some(known) = known {
         let found = known.bind(py).cast::<CalleeFunction>()?.get().inner();
         let same = found.function.bind(py).is(&function) && found.is_current();
         if !same {
@@ -124,7 +126,8 @@ pub(super) fn find(
     }
     let translated = translated()?;
     let callable = Bound::new(py, CalleeFunction::new(translated.clone()))?.into_any();
-    lock(&shared.callees).insert(address, Obj::from(&callable));
+    let before = lock(&shared.callees).insert(address, Obj::from(&callable));
+    drop(before);
     Ok(Some(Found::Translate(translated)))
 }
 

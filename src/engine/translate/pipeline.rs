@@ -21,6 +21,7 @@ use crate::simulator::{
     BreakPoint, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions,
     Tracer,
 };
+use crate::sync::lock;
 use crate::tracker::{Place, Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
@@ -30,7 +31,7 @@ use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::finish::{finish, Traced};
-use super::function::{lock, shown, Entry, Translated};
+use super::function::{shown, Entry, Translated};
 use super::pin;
 use super::resumes::resume_function;
 

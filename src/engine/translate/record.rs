@@ -12,8 +12,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::graph::{Arg, Callee, StatementIr, SymbolId, SymbolKind};
 use crate::guard::GuardFailure;
 use crate::reason::{Break, Seconds, SourceLoc, Stats};
+use crate::sync::lock;
 
-use super::function::{lock, GraphInfo, Translated};
+use super::function::{GraphInfo, Translated};
 
 static ON: AtomicBool = AtomicBool::new(false);
 static START: Mutex<Option<Instant>> = Mutex::new(None);

@@ -9,9 +9,10 @@ use crate::codegen;
 use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::Break;
+use crate::sync::lock;
 
 use super::callable::ResumeFunction;
-use super::function::{lock, Translated};
+use super::function::Translated;
 
 /// The one that goes on as `spec` says, and where in its code the instruction at `raised_at` is.
 pub(super) fn resume_function(
@@ -50,7 +51,9 @@ pub(super) fn resume_function(
     }
     translated.origin = Some((code_object.clone(), Arc::new(moved)));
     let callable = Obj::from(Bound::new(py, ResumeFunction::new(Arc::new(translated)))?);
-    lock(&of.shared.resumes).insert(key, (callable.clone(), position));
+    let made = (callable.clone(), position);
+    let before = lock(&of.shared.resumes).insert(key, made);
+    drop(before);
     Ok((callable, position))
 }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, Weak};
 use pyo3::prelude::*;
 
 use crate::reason::Stats;
+use crate::sync::lock;
 
-use super::function::{lock, Translated};
+use super::function::Translated;
 
 /// The functions in the order they were made. The list keeps none of them alive.
 static FUNCTIONS: Mutex<Vec<Weak<Translated>>> = Mutex::new(Vec::new());

@@ -7,6 +7,7 @@
 use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex};
 
+use paddle_sot_cpython::sync::lock;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyWeakrefReference};
@@ -55,10 +56,9 @@ fn is_alive(py: Python<'_>, weak: &Py<PyWeakrefReference>) -> bool {
 
 /// Whether a leaf has the hook of this package.
 pub fn has_own_hook(leaf: &Bound<'_, PyAny>) -> bool {
-    OWN.lock().is_ok_and(|own| {
-        let known = own.leaves.get(&(leaf.as_ptr() as usize));
-        known.is_some_and(|weak| is_alive(leaf.py(), weak))
-    })
+    let own = lock(&OWN);
+    let known = own.leaves.get(&(leaf.as_ptr() as usize));
+    known.is_some_and(|weak| is_alive(leaf.py(), weak))
 }
 
 /// Notes that a leaf has got the hook of this package.
@@ -67,7 +67,7 @@ pub fn has_own_hook(leaf: &Bound<'_, PyAny>) -> bool {
 /// Where it takes no weak references.
 pub fn know_own_hook(leaf: &Bound<'_, PyAny>) -> PyResult<()> {
     let weak = PyWeakrefReference::new(leaf)?;
-    let gone = OWN.lock().map(|mut own| own.add(leaf, weak));
+    let gone = lock(&OWN).add(leaf, weak);
     drop(gone);
     Ok(())
 }

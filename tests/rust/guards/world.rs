@@ -1,7 +1,7 @@
 //! A Python namespace to guard, and short forms for trackers.
 
 use std::ffi::CString;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use paddle_sot::abi::GlobalState;
 use paddle_sot::frame::Modules;
@@ -10,6 +10,7 @@ use paddle_sot::guard::{
     NativeGuardCompiler,
 };
 use paddle_sot::obj::Obj;
+use paddle_sot::sync::lock;
 use paddle_sot::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -75,7 +76,7 @@ pub struct World<'py> {
 
 /// Global state is one per process: tests take turns.
 pub fn with_world(setup: &str, test: impl FnOnce(&World<'_>)) {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = lock(&ONE_AT_A_TIME);
     Python::attach(|py| {
         let names = PyDict::new(py);
         if !py

@@ -14,6 +14,7 @@ use crate::codegen::Plan;
 use crate::guard::{CompiledGuard, GuardFailure, GuardInputs};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, Clock, Recompile, Stats};
+use crate::sync::lock;
 use crate::tracker::Place;
 use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::backward_guard::BackwardGuard;
@@ -31,7 +32,7 @@ use super::destructors;
 use super::gains::Gains;
 use super::run::{Next, Run};
 use super::shared::GraphInfo;
-use super::{lock, Translated};
+use super::Translated;
 
 /// One translation.
 pub struct Entry {

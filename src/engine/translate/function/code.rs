@@ -7,7 +7,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
 
-use super::{lock, Translated};
+use crate::sync::lock;
+
+use super::Translated;
 
 /// Code objects of one function, beside its first one, whose translations are kept.
 const MAX_OTHERS: usize = 8;

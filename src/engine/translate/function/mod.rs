@@ -14,7 +14,7 @@ mod skip_policy;
 mod unasked;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -24,6 +24,7 @@ use crate::bytecode::Origin;
 use crate::frame::Modules;
 use crate::obj::{self, Obj};
 use crate::reason::{Break, SourceLoc};
+use crate::sync::lock;
 use crate::tracker::Place;
 
 use super::arguments::Parameters;
@@ -96,11 +97,6 @@ pub struct Translated {
     tried_under: AtomicU64,
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds one of these locks half-way through an update.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Translated {
     /// Prepares a Python function (or bound method).
     ///
@@ -167,7 +163,8 @@ impl Translated {
     ) -> PyResult<()> {
         let module = py.module("paddle_sot_rs.specification")?;
         let seen = module.call_method1("observed", (args, kwargs))?;
-        *lock(&self.observed) = Some(Obj::from(seen));
+        let before = lock(&self.observed).replace(Obj::from(seen));
+        drop(before);
         Ok(())
     }
 

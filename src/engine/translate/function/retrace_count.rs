@@ -4,7 +4,9 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{lock, Translated};
+use crate::sync::lock;
+
+use super::Translated;
 
 /// More misses of one function within a call of the user's are rounds of a loop.
 const FEW: usize = 3;

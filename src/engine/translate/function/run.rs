@@ -14,6 +14,7 @@ use crate::codegen::Plan;
 use crate::frame::{self, PassFrame};
 use crate::reason::{Break, BreakKind};
 use crate::simulator::attributes;
+use crate::sync::lock;
 use crate::translate::arguments::{addresses, Bound_};
 use crate::translate::callable::ResumeFunction;
 use crate::translate::callees::Listener;
@@ -29,7 +30,7 @@ use super::compile_lock::{fails_on_recompile, is_switched_off};
 use super::destructors;
 use super::gains::Tally;
 use super::retrace_count::Running;
-use super::{lock, sharded, Translated};
+use super::{sharded, Translated};
 
 /// What is to be done after a function ran to its end or to a break.
 pub(super) enum Next {

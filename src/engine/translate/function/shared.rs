@@ -11,11 +11,10 @@ use crate::bytecode::ResumeSpec;
 use crate::obj::Obj;
 use crate::reason::{SourceLoc, Stats};
 use crate::simulator::TraceOptions;
+use crate::sync::lock;
 use crate::translate::callees::Listener;
 use crate::translate::choice::BackendChoice;
 use crate::translate::record::Node;
-
-use super::lock;
 
 /// What `to_static` was asked for.
 pub struct CompileOptions {

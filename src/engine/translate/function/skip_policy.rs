@@ -11,13 +11,14 @@ use crate::backend;
 use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
 use crate::guard::GuardFailure;
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc, Stats};
+use crate::sync::lock;
 use crate::translate::arguments::addresses;
 use crate::translate::pin;
 
 use super::c_stack;
 use super::cache::Entry;
 use super::compile_lock::saves_are_hooked;
-use super::{lock, Translated};
+use super::Translated;
 use crate::backend::is_translating;
 
 /// Failed attempts on one function before it is left alone.

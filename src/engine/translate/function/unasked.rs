@@ -13,12 +13,13 @@ use crate::abi::{self, TensorGuard};
 use crate::backend;
 use crate::frame;
 use crate::paddle::{tensor_meta, Paddle};
+use crate::sync::lock;
 
 use crate::translate::record;
 
 use super::c_stack::{self, Nested};
 use super::cache::Entry;
-use super::{lock, Translated};
+use super::Translated;
 
 /// Calls in a row that nothing more is asked of, at first.
 const UNASKED: u32 = 63;
