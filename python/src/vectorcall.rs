@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use std::os::raw::c_ulong;
 use std::sync::Once;
 
+use paddle_sot::c_stack;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::Borrowed;
@@ -67,6 +68,18 @@ pub(crate) fn bound_method(
 /// # Safety
 /// It is called by the interpreter, as a `vectorcallfunc` of a `StaticFunction`.
 pub(crate) unsafe extern "C" fn call(
+    callable: *mut PyObject,
+    args: *const *mut PyObject,
+    flags: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: what the interpreter gives goes on as it is.
+    c_stack::for_call(|| unsafe { call_on_this_stack(callable, args, flags, names) })
+}
+
+/// # Safety
+/// As for [`call`].
+unsafe fn call_on_this_stack(
     callable: *mut PyObject,
     args: *const *mut PyObject,
     flags: usize,

@@ -4,6 +4,7 @@
 //! Nothing in here knows Paddle, graphs or translations.
 
 pub mod bytecode;
+pub mod c_stack;
 pub mod frame;
 pub mod native;
 pub mod obj;

@@ -18,7 +18,7 @@ pub mod simulator;
 pub mod tracker;
 pub mod translate;
 
-pub use paddle_sot_cpython::{bytecode, frame, native, obj, sync};
+pub use paddle_sot_cpython::{bytecode, c_stack, frame, native, obj, sync};
 pub use paddle_sot_ir as graph;
 pub use paddle_sot_ops::{self as ops, abi, paddle};
 pub use simulator::variables;

@@ -1,9 +1,11 @@
+import faulthandler
 import sys
 import zlib
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 # The helpers stand here; a folder may use the cases of another one.
 HERE = Path(__file__).parent
@@ -16,6 +18,14 @@ def _nothing_translated_before():
     from paddle_sot_rs import api
 
     api._alive.clear()
+
+
+def pytest_collection_finish(session):
+    """A process that dies says where: Paddle has put silent handlers in the place of those of pytest."""
+    where = session.config.stash.get(fault_handler_stderr_fd_key, None)
+    if where is not None:
+        faulthandler.disable()
+        faulthandler.enable(file=where)
 
 
 def pytest_addoption(parser):

@@ -15,6 +15,8 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
+use crate::c_stack;
+
 use super::code_state::{CodeState, Policy};
 use super::runtime;
 use super::version::{self, InterpreterFrame, ThreadState};
@@ -575,6 +577,14 @@ unsafe fn evaluate_unhooked(
 }
 
 unsafe extern "C" fn hook(
+    state: *mut ThreadState,
+    frame: *mut InterpreterFrame,
+    throwflag: c_int,
+) -> *mut PyObject {
+    c_stack::for_call(|| hooked(state, frame, throwflag))
+}
+
+unsafe fn hooked(
     state: *mut ThreadState,
     frame: *mut InterpreterFrame,
     throwflag: c_int,

@@ -5,6 +5,7 @@
 //! turns a stop into a graph break at the instruction group it happened in.
 
 use crate::bytecode::{Instr, Loc};
+use crate::c_stack;
 use crate::reason::{Break, BreakCode, BreakId, BreakKind, Columns, SourceLoc};
 use crate::variables::VarId;
 
@@ -102,7 +103,8 @@ const STEP_LIMIT: usize = 2_000_000;
 pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState, tail: bool) -> Step<Exit> {
     t.locations.push(location(frame));
     t.simulated.push(SimulatedFrame::of(frame));
-    let answer = run_located(t, frame, tail && t.options.resume_inside);
+    let resumes = tail && t.options.resume_inside;
+    let answer = c_stack::for_call(|| run_located(t, frame, resumes));
     t.simulated.pop();
     t.locations.pop();
     answer

@@ -36,32 +36,33 @@ def in_threads(*bodies):
 
 
 def test_another_thread_trains_in_eager_mode_while_this_one_translates():
-    end = time.monotonic() + SECONDS
-    rounds = {"eager": 0, "translated": 0}
+    done = threading.Event()
+    losses = []
 
     def eager():
         net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1D(4), nn.ReLU(), nn.Linear(4, 1))
         optimizer = paddle.optimizer.SGD(0.01, parameters=net.parameters())
-        while time.monotonic() < end:
+        while not (done.is_set() and losses):
             x = paddle.ones([3, 4]) * paddle.arange(4).astype("float32")
             loss = (net(x) - paddle.zeros([3, 1])).square().mean()
             loss.backward()
             optimizer.step()
             optimizer.clear_grad()
-            assert np.isfinite(float(loss))
-            rounds["eager"] += 1
+            losses.append(float(loss))
 
     def translate():
         x = paddle.randn([3, 4])
-        while time.monotonic() < end:
-            net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1D(4), nn.Linear(4, 4))
-            net.eval()
-            expected = net(x)
-            assert np.allclose(expected.numpy(), sot.to_static(net, min_graph_size=0)(x).numpy(), 1e-5, 1e-6)
-            rounds["translated"] += 1
+        try:
+            for _ in range(40):
+                net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1D(4), nn.Linear(4, 4))
+                net.eval()
+                expected = net(x)
+                assert np.allclose(expected.numpy(), sot.to_static(net, min_graph_size=0)(x).numpy(), 1e-5, 1e-6)
+        finally:
+            done.set()
 
     in_threads(eager, translate)
-    assert rounds["eager"] > 20 and rounds["translated"] > 5
+    assert np.isfinite(losses).all()
 
 
 def test_one_function_from_eight_threads():

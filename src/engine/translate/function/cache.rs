@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashMap;
 
 use crate::backend::{self, CompiledGraph};
+use crate::c_stack;
 use crate::codegen::Plan;
 use crate::guard::{CompiledGuard, GuardFailure, GuardInputs};
 use crate::obj::Obj;
@@ -341,7 +342,9 @@ impl Translated {
         let doing = format_args!("a translation for the backend {name:?} panicked");
         let clock = Clock::new(&self.location);
         let translated = backend::caught(py, doing, || {
-            Ok(pipeline::translate(py, self, bound, wanted))
+            Ok(c_stack::for_translation(|| {
+                pipeline::translate(py, self, bound, wanted)
+            }))
         })
         .unwrap_or_else(|err| Err(Break::internal(err.to_string())));
         let seconds = clock.seconds();

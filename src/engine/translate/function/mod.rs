@@ -1,6 +1,6 @@
 //! [`Translated`]: one function (or resume function) that is translated when it is called.
 
-mod c_stack;
+mod nesting;
 mod cache;
 mod code;
 mod compile_lock;

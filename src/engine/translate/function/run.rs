@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use crate::backend;
+use crate::c_stack;
 use crate::codegen::Plan;
 use crate::frame::{self, PassFrame};
 use crate::reason::{Break, BreakKind};
@@ -24,7 +25,7 @@ use crate::translate::paddle_sot_hook::Quiet;
 use crate::translate::pin::{self, Pin};
 use crate::translate::record;
 
-use super::c_stack::{self, CallOfObject, Nested};
+use super::nesting::{self, CallOfObject, Nested};
 use super::cache::Entry;
 use super::compile_lock::{fails_on_recompile, is_switched_off};
 use super::destructors;
@@ -177,6 +178,16 @@ impl Translated {
 
     /// Runs the function up to its end or its first break: from the cache, translated now, or as it is.
     fn step<'py>(
+        &self,
+        py: Python<'py>,
+        bound: Bound_<'py>,
+        how: Run<'_, 'py>,
+        tally: &mut Tally,
+    ) -> PyResult<Next> {
+        c_stack::for_call(|| self.step_on_this_stack(py, bound, how, tally))
+    }
+
+    fn step_on_this_stack<'py>(
         &self,
         py: Python<'py>,
         bound: Bound_<'py>,
@@ -399,7 +410,7 @@ impl Translated {
             origin.is_some_and(|(_, origin)| !origin.slots.contains(&(*at as u32)))
         };
         let alone = held.iter().any(of_stack);
-        let deep = c_stack::is_too_deep();
+        let deep = nesting::is_too_deep();
         let listener = match dies || deep {
             true => Listener::start(py, &self.shared),
             false => self.shared.listen(py),

@@ -15,7 +15,7 @@ use crate::sync::lock;
 use crate::translate::arguments::addresses;
 use crate::translate::pin;
 
-use super::c_stack;
+use super::nesting;
 use super::cache::Entry;
 use super::compile_lock::saves_are_hooked;
 use super::Translated;
@@ -142,7 +142,7 @@ impl Translated {
 
     /// Whether a call runs as it is, because too many nest.
     pub(super) fn is_too_deep(&self) -> bool {
-        let is = c_stack::is_too_deep();
+        let is = nesting::is_too_deep();
         if is {
             self.note_fallback(BreakId::NestedCalls, "calls that nest too deep");
         }

@@ -17,7 +17,7 @@ use crate::sync::lock;
 
 use crate::translate::record;
 
-use super::c_stack::{self, Nested};
+use super::nesting::{self, Nested};
 use super::cache::Entry;
 use super::Translated;
 
@@ -176,7 +176,7 @@ impl Translated {
         I: ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
     {
         let mut known = lock(&self.unasked);
-        if known.is_empty() || record::is_on() || c_stack::is_too_deep() {
+        if known.is_empty() || record::is_on() || nesting::is_too_deep() {
             return false;
         }
         let Ok(paddle) = Paddle::get(py) else {
@@ -205,7 +205,7 @@ impl Translated {
         py: Python<'py>,
         args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>> + Clone,
     ) -> Option<UnaskedCall<'py>> {
-        let is_direct = self.is_current() && !c_stack::is_deep() && !frame::is_hooked_by_others(py);
+        let is_direct = self.is_current() && !nesting::is_deep() && !frame::is_hooked_by_others(py);
         (is_direct && self.runs_unasked(py, || args.clone(), None)).then(|| UnaskedCall::new(py))
     }
 
