@@ -118,7 +118,8 @@ def installed(tmp_path_factory):
     wheels, packages = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("packages")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target" / f"py{version}")) / "custom-backend-rust"
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(target), "PYO3_PYTHON": sys.executable}
+    quick = {"CARGO_PROFILE_DEV_DEBUG": "false", "CARGO_INCREMENTAL": "0"}
+    environment = {**os.environ, **quick, "CARGO_TARGET_DIR": str(target), "PYO3_PYTHON": sys.executable}
     build = [sys.executable, "-m", "maturin", "build", "--compatibility", "linux", "--interpreter", sys.executable]
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--target", packages]
     run([*build, "--out", wheels], cwd=EXAMPLE, env=environment)
