@@ -1,71 +1,16 @@
-"""Functions of Paddle's that translated code follows in another form.
+"""What works in place, or shows something, in the form that translated code follows.
 
-What they do with classes and variables of modules of their own, or in place, no graph has; what comes of it, it has.
+What is done in place no graph has; what comes of it, it has.
 """
 
 from __future__ import annotations
 
-import types
 import warnings
 from typing import Any
 
 import numpy as np
 import paddle
 from paddle import _C_ops, framework
-from paddle.nn.layer.rnn import RNNCellBase
-
-# Another function with its code: calls of the one itself come here.
-_initial_states = types.FunctionType(
-    RNNCellBase.get_initial_states.__code__,
-    RNNCellBase.get_initial_states.__globals__,
-    argdefs=RNNCellBase.get_initial_states.__defaults__,
-)
-
-
-def initial_states(
-    cell: Any, batch_ref: Any, shape: Any = None, dtype: Any = None, init_value: float = 0.0, batch_dim_idx: int = 0
-) -> Any:
-    """`cell.get_initial_states(...)`: for the shape of one state, or a tuple of several, without a class for each."""
-    reference = paddle.utils.flatten(batch_ref)[0]
-    shape = cell.state_shape if shape is None else shape
-    try:
-        dtype = cell.state_dtype if dtype is None else dtype
-    except NotImplementedError:
-        dtype = framework.get_default_dtype()
-    size = reference.shape[batch_dim_idx]
-    alone = _is_shape(shape)
-    usual = alone or (type(shape) is tuple and all(_is_shape(each) for each in shape))
-    if not usual or isinstance(dtype, list | tuple | dict) or not size > 0:
-        return _initial_states(cell, batch_ref, shape, dtype, init_value, batch_dim_idx)
-    made = []
-    for each in (shape,) if alone else shape:
-        dims = list(each[1:]) if each[0] == -1 else list(each)
-        made.append(paddle.full(shape=[size, *dims], fill_value=init_value, dtype=dtype))
-    return made[0] if alone else tuple(made)
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(dim, int) for dim in value)
-
-
-def count_elements(mapping: Any, iterable: Any) -> None:
-    """`collections._count_elements(mapping, iterable)`, as Python has it where it is not written in C."""
-    get = mapping.get
-    for element in iterable:
-        mapping[element] = get(element, 0) + 1
-
-
-def is_enabled_for(self: Any, level: int) -> bool:
-    """`logging.Logger.isEnabledFor(self, level)` without its lock: threads that miss find the same answer."""
-    if self.disabled:
-        return False
-    try:
-        return self._cache[level]
-    except KeyError:
-        enabled = self.manager.disable < level and level >= self.getEffectiveLevel()
-        self._cache[level] = enabled
-        return enabled
-
 
 _SHOWN = ("always", "all", "default", "ignore", "module", "once")
 

@@ -72,8 +72,16 @@ fn holds_object(descriptor: Ptr) -> bool {
     }
 }
 
-/// A `__slots__` member, read through its member descriptor.
+/// A `__slots__` member, read through its member descriptor, or the `__mro__` of a class.
 pub fn member(py: Python<'_>, object: Ptr, name: Ptr) -> Ptr {
+    // SAFETY: the object and the name, a string, are alive; the class keeps its order, or has NULL.
+    unsafe {
+        if ffi::PyType_Check(object) != 0
+            && ffi::PyUnicode_CompareWithASCIIString(name, c"__mro__".as_ptr()) == 0
+        {
+            return (*object.cast::<ffi::PyTypeObject>()).tp_mro;
+        }
+    }
     let descriptor = type_attr(type_of(object), name);
     if descriptor.is_null() {
         return descriptor;

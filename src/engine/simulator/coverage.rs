@@ -1,7 +1,8 @@
 //! What the simulator does with builtins and with the methods of builtin types, for the test that
 //! walks them.
 
-use super::{builtins, methods};
+use super::call::registry;
+use super::methods;
 
 /// Builtins that break the graph: name, why.
 const BREAKS: &[(&str, &str)] = &[
@@ -96,7 +97,7 @@ const FOLDED_TYPES: &[&str] = &["str", "int", "float", "bool", "complex", "bytes
 
 /// Rows: owner (`builtins` or a class), name, what happens, why.
 pub fn builtin_coverage() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
-    let (simulated, folded) = builtins::names();
+    let (simulated, folded) = registry::builtin_names();
     let breaks = |name: &str| BREAKS.iter().any(|row| row.0 == name);
     let mut rows = Vec::new();
     for name in simulated.into_iter().filter(|name| !breaks(name)) {

@@ -16,7 +16,7 @@ use crate::variables::{DictVar, Kind, SetVar, VarId};
 use super::reflection::is_callable;
 use super::wrong;
 
-pub(super) fn sequence(
+pub(in crate::simulator) fn sequence(
     t: &mut Tracer<'_>,
     args: &[VarId],
     kwargs: &Kwargs,
@@ -39,17 +39,25 @@ pub(super) fn sequence(
     Ok(t.add(make(items)))
 }
 
-pub(super) fn dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn dict(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let made = t.add(Kind::Dict(DictVar::default()));
     methods::call(t, made, "update", args, kwargs)?;
     Ok(made)
 }
 
 /// `dict.fromkeys(keys, value)`
-pub(super) fn from_keys(t: &mut Tracer<'_>, args: &[VarId]) -> Step<VarId> {
-    let (over, value) = match args {
-        [over] => (*over, t.none()),
-        [over, value] => (*over, *value),
+pub(in crate::simulator) fn from_keys(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let (over, value) = match (args, kwargs) {
+        ([over], []) => (*over, t.none()),
+        ([over, value], []) => (*over, *value),
         _ => return wrong(t, "dict.fromkeys"),
     };
     let made = t.add(Kind::Dict(DictVar::default()));
@@ -67,7 +75,11 @@ fn check_callable(t: &mut Tracer<'_>, value: VarId, name: &str) -> Step<()> {
     }
 }
 
-pub(super) fn default_dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn default_dict(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let [factory, rest @ ..] = args else {
         return wrong(t, "defaultdict");
     };
@@ -83,7 +95,11 @@ pub(super) fn default_dict(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) 
     Ok(made)
 }
 
-pub(super) fn ordered(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn ordered(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let class = Obj::from(t.py.module("collections")?.getattr("OrderedDict")?);
     let made = t.add(Kind::Dict(DictVar {
         class: Some(class),
@@ -93,7 +109,7 @@ pub(super) fn ordered(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> St
     Ok(made)
 }
 
-pub(super) fn set(
+pub(in crate::simulator) fn set(
     t: &mut Tracer<'_>,
     args: &[VarId],
     kwargs: &Kwargs,
@@ -125,7 +141,7 @@ pub(super) fn set(
     Ok(t.add(Kind::Set(made)))
 }
 
-pub(super) fn convert(
+pub(in crate::simulator) fn convert(
     t: &mut Tracer<'_>,
     args: &[VarId],
     kwargs: &Kwargs,
@@ -169,7 +185,7 @@ pub(super) fn convert(
     fold::call_object(t, &class, args, kwargs)
 }
 
-pub(super) fn dunder_or_fold(
+pub(in crate::simulator) fn dunder_or_fold(
     t: &mut Tracer<'_>,
     value: VarId,
     dunder: &str,
@@ -186,7 +202,11 @@ pub(super) fn dunder_or_fold(
     fold::call_object(t, &function, &[value], &[])
 }
 
-pub(super) fn slice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn slice(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let none = t.none();
     let parts = match (args, kwargs) {
         ([stop], []) => [none, *stop, none],
@@ -197,7 +217,11 @@ pub(super) fn slice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step
     Ok(t.add(Kind::Slice(parts)))
 }
 
-pub(super) fn partial(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn partial(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let [function, rest @ ..] = args else {
         return wrong(t, "partial");
     };

@@ -12,7 +12,7 @@ use crate::variables::{Kind, VarId};
 use super::wrong;
 
 /// A new one of constants: where it leaves the graph, the interpreter makes it.
-pub(super) fn new(
+pub(in crate::simulator) fn new(
     t: &mut Tracer<'_>,
     name: &'static str,
     args: &[VarId],
@@ -36,10 +36,9 @@ pub(super) fn new(
 }
 
 /// `getter(object)`; `None` where it is no such getter.
-pub(super) fn call(
-    t: &mut Tracer<'_>,
-    callable: VarId,
-    getter: &Bound<'_, PyAny>,
+pub(in crate::simulator) fn call<'py>(
+    t: &mut Tracer<'py>,
+    (callable, getter): (VarId, &Bound<'py, PyAny>),
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {

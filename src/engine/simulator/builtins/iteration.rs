@@ -14,7 +14,11 @@ use crate::variables::{IterVar, Kind, VarId};
 
 use super::wrong;
 
-pub(super) fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn range(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     if let Some(range) = tensor_scalar::range(t, args, kwargs)? {
         return Ok(range);
     }
@@ -45,7 +49,11 @@ fn iterators(t: &mut Tracer<'_>, values: &[VarId]) -> Step<Vec<VarId>> {
         .collect()
 }
 
-pub(super) fn enumerate(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn enumerate(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let (over, start) = match (args, kwargs) {
         ([over], []) => (*over, None),
         ([over, start], []) => (*over, Some(*start)),
@@ -67,7 +75,11 @@ pub(super) fn enumerate(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> 
     Ok(t.add(Kind::Iter(state)))
 }
 
-pub(super) fn zip(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn zip(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let strict = match kwargs {
         [] => false,
         [(name, value)] if &**name == "strict" => truth::truth(t, *value)?,
@@ -81,7 +93,11 @@ pub(super) fn zip(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
     Ok(t.add(Kind::Iter(state)))
 }
 
-pub(super) fn map(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn map(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([function, rest @ ..], []) = (args, kwargs) else {
         return wrong(t, "map");
     };
@@ -95,13 +111,17 @@ pub(super) fn map(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<V
     })))
 }
 
-pub(super) fn filter(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn filter(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let (function, inner) = filtered(t, "filter", args, kwargs)?;
     Ok(t.add(Kind::Iter(IterVar::Filter { function, inner })))
 }
 
 /// What `filter()` and `filterfalse()` take: a function, if it is not `None`, and an iterator.
-pub(super) fn filtered(
+pub(in crate::simulator) fn filtered(
     t: &mut Tracer<'_>,
     name: &str,
     args: &[VarId],
@@ -114,7 +134,11 @@ pub(super) fn filtered(
     Ok((function, iterate::get_iter(t, *over)?))
 }
 
-pub(super) fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn sorted(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let [over] = args else {
         return wrong(t, "sorted");
     };
@@ -123,7 +147,11 @@ pub(super) fn sorted(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Ste
     Ok(t.add(Kind::List(items)))
 }
 
-pub(super) fn next(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn next(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([iterator, rest @ ..], []) = (args, kwargs) else {
         return wrong(t, "next");
     };
@@ -143,7 +171,11 @@ fn is_text(t: &mut Tracer<'_>, value: VarId) -> bool {
     })
 }
 
-pub(super) fn sum(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn sum(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let (over, start) = match (args, kwargs) {
         ([over], []) => (*over, t.int(0)),
         ([over, start], []) => (*over, *start),
@@ -228,7 +260,7 @@ fn sum_of_numbers(t: &mut Tracer<'_>, numbers: Vec<VarId>, start: VarId) -> Step
     fold::call_object(t, &function, &[numbers, start], &[])
 }
 
-pub(super) fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
+pub(in crate::simulator) fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
     let iterator = iterate::get_iter(t, over)?;
     while let Some(item) = iterate::next(t, iterator)? {
         if truth::truth(t, item)? == wanted {
@@ -238,7 +270,7 @@ pub(super) fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<Va
     Ok(t.bool(!wanted))
 }
 
-pub(super) fn extreme(
+pub(in crate::simulator) fn extreme(
     t: &mut Tracer<'_>,
     args: &[VarId],
     kwargs: &Kwargs,
@@ -301,7 +333,11 @@ pub(super) fn extreme(
     }
 }
 
-pub(super) fn reduce(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn reduce(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([function, over, rest @ ..], []) = (args, kwargs) else {
         return wrong(t, "reduce");
     };

@@ -1,164 +1,52 @@
-//! Calls of builtin functions and classes: those with a row in the table, functions of `operator`,
-//! methods read off a class, and what is folded.
+//! Builtin functions and classes: what the rows of the call registry do, functions of `operator`, and
+//! methods read off a class.
 
-mod construction;
-mod context_variables;
-mod getters;
-mod iteration;
-mod itertools;
-mod reflection;
-mod table;
+pub(super) mod construction;
+pub(super) mod context_variables;
+pub(super) mod getters;
+pub(super) mod iteration;
+pub(super) mod itertools;
+pub(super) mod reflection;
 pub mod warned;
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCFunction, PyDict, PyType};
-use rustc_hash::FxHashMap;
+use pyo3::types::{PyDict, PyType};
 
 use crate::frame::Modules;
-use crate::obj::{is_named, module_and_name, text_of, Obj};
+use crate::obj::{is_named, text_of};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::containers::{deques, subclasses};
-use super::{
-    attributes, classes, comparisons, exceptions, fold, methods, numpy_scalars, operators,
-    provenance, pylayer, tensors, truth,
-};
+use super::{attributes, classes, comparisons, methods, operators, pylayer, tensors, truth};
 use super::{Kwargs, Step, Tracer};
-use construction::from_keys;
-use table::{Handler, PURE_BUILTINS, PURE_MODULES, PURE_OPERATORS, TABLE};
 
+pub(super) use getters::call as call_getter;
 pub use reflection::{attribute_or_none, is_instance};
-pub(super) use table::names;
 
-static HANDLERS: PyOnceLock<FxHashMap<usize, (Obj, Handler)>> = PyOnceLock::new();
-
-fn handlers(py: Python<'_>) -> PyResult<&'static FxHashMap<usize, (Obj, Handler)>> {
-    HANDLERS.get_or_try_init(py, || {
-        let mut rows = FxHashMap::default();
-        for (module, name, handler) in TABLE {
-            let found = py.module(*module).and_then(|module| {
-                let mut parts = name.split('.');
-                parts.try_fold(module.into_any(), |found, part| found.getattr(part))
-            });
-            // What a program has put in its place is not meant.
-            if let Some(found) = found
-                .ok()
-                .filter(|found| provenance::is_original(found, module, name))
-            {
-                rows.insert(found.as_ptr() as usize, (Obj::from(found), *handler));
-            }
-        }
-        Ok(rows)
-    })
-}
-
-/// Calls a builtin function or class of the table; `None` when it is not there.
-pub fn try_call(
-    t: &mut Tracer<'_>,
-    callable: VarId,
+/// `SomeLayer.apply(...)` of a PyLayer: a bound method of C code, and another object each time.
+pub(super) fn call_apply<'py>(
+    t: &mut Tracer<'py>,
+    (callee, object): (VarId, &Bound<'py, PyAny>),
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    let Some(object) = t.value(callable) else {
+    let Some(class) = pylayer::owner(t, object)? else {
         return Ok(None);
     };
-    if let Some((_, handler)) = handlers(t.py)?.get(&(object.as_ptr() as usize)) {
-        t.guard_identity(callable);
-        return handler(t, args, kwargs).map(Some);
-    }
-    if let Some(class) = pylayer::owner(t, &object)? {
-        t.guard_identity(callable);
-        let class = match t.source(callable) {
-            Some(source) => t.wrap(&class, Arc::new(Tracker::MethodSelf(source))),
-            None => t.constant(&class),
-        };
-        return pylayer::apply(t, class, args, kwargs).map(Some);
-    }
-    // A method of a class is a new object every time it is read.
-    if kwargs.is_empty() && object.is_instance_of::<pyo3::types::PyCFunction>() {
-        let of = |module: &str, class: &str| -> PyResult<bool> {
-            let class = object.py().module(module)?.getattr(class)?;
-            Ok(object
-                .getattr("__self__")
-                .is_ok_and(|owner| owner.is(&class)))
-        };
-        let name = object.getattr("__name__")?;
-        if name.eq("fromkeys")? && of("builtins", "dict")? {
-            return from_keys(t, args).map(Some);
-        }
-        if let [iterables] = args {
-            if name.eq("from_iterable")? && of("itertools", "chain")? {
-                return itertools::chain_of(t, *iterables).map(Some);
-            }
-        }
-    }
-    if let Some(taken) = getters::call(t, callable, &object, args, kwargs)? {
-        return Ok(Some(taken));
-    }
-    if let Some(result) = unbound_method(t, &object, args, kwargs)? {
-        return Ok(Some(result));
-    }
-    if matches!(t.kind(callable), Kind::Class) && !fold::has_plain_metaclass(&object) {
-        return Ok(None);
-    }
-    let (module, name) = module_and_name(&object);
-    let native = matches!(t.kind(callable), Kind::Callable | Kind::Class);
-    let is_c = object.is_exact_instance_of::<PyCFunction>()
-        || object
-            .cast::<PyType>()
-            .is_ok_and(|class| !crate::native::is_mutable(class));
-    let operator = matches!(module.as_str(), "operator" | "_operator");
-    if native && is_c && operator {
-        t.guard_identity(callable);
-        if let Some(result) = operator_function(t, &name, args, kwargs)? {
-            return Ok(Some(result));
-        }
-    }
-    if kwargs.is_empty() && says_how_paddle_is_built(&object, &name) {
-        t.guard_identity(callable);
-        return fold::call_object(t, &object, args, kwargs).map(Some);
-    }
-    if native && kwargs.is_empty() {
-        if let Some(result) = numpy_scalars::call(t, callable, &object, args)? {
-            return Ok(Some(result));
-        }
-    }
-    let pure = PURE_MODULES.contains(&module.as_str())
-        || operator && PURE_OPERATORS.contains(&name.as_str())
-        || module == "builtins" && PURE_BUILTINS.contains(&name.as_str());
-    if !native || !is_c || !pure {
-        return Ok(None);
-    }
-    t.guard_identity(callable);
-    if let ("repr" | "ascii", [value], []) = (name.as_str(), args, kwargs) {
-        if let Some(text) = exceptions::shown(t, *value, &name)? {
-            return Ok(Some(text));
-        }
-    }
-    fold::call_object(t, &object, args, kwargs).map(Some)
-}
-
-/// Whether this is one of Paddle's functions whose answer does not change while the process lives.
-fn says_how_paddle_is_built(object: &Bound<'_, PyAny>, name: &str) -> bool {
-    let known = name.starts_with("is_compiled_with_")
-        || matches!(
-            name,
-            "get_all_custom_device_type" | "get_all_device_type" | "get_custom_device_count"
-        );
-    let of_core = |name: &str| -> PyResult<bool> {
-        let core = object.py().module("paddle.base.core")?;
-        Ok(core.getattr(name)?.is(object))
+    t.guard_identity(callee);
+    let class = match t.source(callee) {
+        Some(source) => t.wrap(&class, Arc::new(Tracker::MethodSelf(source))),
+        None => t.constant(&class),
     };
-    known && of_core(name).unwrap_or(false)
+    pylayer::apply(t, class, args, kwargs).map(Some)
 }
 
 /// `operator.add(x, y)` and its like on any kinds.
-fn operator_function(
+pub(super) fn operator_function(
     t: &mut Tracer<'_>,
     name: &str,
     args: &[VarId],
@@ -224,9 +112,9 @@ fn operator_function(
 }
 
 /// `list.append(x, 1)`, `Tensor.reshape(x, ...)`, `str.upper(s)`, `object.__init__(x)`.
-fn unbound_method(
-    t: &mut Tracer<'_>,
-    object: &Bound<'_, PyAny>,
+pub(super) fn unbound_method<'py>(
+    t: &mut Tracer<'py>,
+    (_, object): (VarId, &Bound<'py, PyAny>),
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
@@ -376,14 +264,16 @@ fn has_missing(t: &mut Tracer<'_>, object: VarId) -> bool {
     attributes::lookup(&class, "__missing__").is_some()
 }
 
-fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
+/// Stops: these arguments are left to the interpreter.
+pub(super) fn wrong<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
     t.stop(
         BreakKind::UnsupportedCall,
         format!("{name}() with these arguments"),
     )
 }
 
-fn one(
+/// A call with one argument, or [`wrong`].
+pub(super) fn one(
     t: &mut Tracer<'_>,
     args: &[VarId],
     kwargs: &Kwargs,

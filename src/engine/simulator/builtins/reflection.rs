@@ -15,7 +15,7 @@ use crate::variables::{Kind, VarId};
 
 use super::wrong;
 
-pub(super) fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+pub(in crate::simulator) fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     classes::guard_meta_of(t, value);
     if carried_aliases::other_class(t, value).is_some() {
         return t.unsupported(carried_aliases::CLASS);
@@ -26,7 +26,11 @@ pub(super) fn type_of(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     }
 }
 
-pub(super) fn isinstance(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn isinstance(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([value, class], []) = (args, kwargs) else {
         return wrong(t, "isinstance");
     };
@@ -55,7 +59,11 @@ pub fn is_instance(t: &mut Tracer<'_>, value: VarId, class: VarId) -> Step<bool>
     Ok(answer)
 }
 
-pub(super) fn is_subclass(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn is_subclass(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([value, class], []) = (args, kwargs) else {
         return wrong(t, "issubclass");
     };
@@ -184,7 +192,11 @@ fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResu
     }
 }
 
-pub(super) fn get_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn get_attr(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([object, name, rest @ ..], []) = (args, kwargs) else {
         return wrong(t, "getattr");
     };
@@ -220,7 +232,11 @@ pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<
     }
 }
 
-pub(super) fn has_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn has_attr(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([object, name], []) = (args, kwargs) else {
         return wrong(t, "hasattr");
     };
@@ -231,7 +247,11 @@ pub(super) fn has_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> S
     Ok(t.bool(found.is_some()))
 }
 
-pub(super) fn set_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn set_attr(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([object, name, value], []) = (args, kwargs) else {
         return wrong(t, "setattr");
     };
@@ -242,7 +262,11 @@ pub(super) fn set_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> S
     Ok(t.none())
 }
 
-pub(super) fn del_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn del_attr(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([object, name], []) = (args, kwargs) else {
         return wrong(t, "delattr");
     };
@@ -253,12 +277,16 @@ pub(super) fn del_attr(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> S
     Ok(t.none())
 }
 
-pub(super) fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+pub(in crate::simulator) fn is_callable(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let answer = protocol::is_callable(t, value)?;
     Ok(t.bool(answer))
 }
 
-pub(super) fn super_(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(in crate::simulator) fn super_(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let ([class, receiver], []) = (args, kwargs) else {
         return wrong(t, "super");
     };

@@ -23,81 +23,85 @@ pub fn is_of_grad_mode(class: &Bound<'_, PyAny>) -> bool {
     names.iter().any(|name| is_original(class, "paddle", name))
 }
 
-/// Makes a context manager for a call of a known callable; `None` when it is not one.
-pub fn try_make(
+/// `paddle.no_grad()`
+pub(in crate::simulator) fn no_grad(
     t: &mut Tracer<'_>,
-    callable: VarId,
+    callee: (VarId, &Bound<'_, PyAny>),
     args: &[VarId],
     kwargs: &Kwargs,
-) -> Step<Option<VarId>> {
-    let Some(object) = t.value(callable) else {
-        return Ok(None);
-    };
-    let name = text_of(&object, "__name__");
-    let grad = |enabled: Option<bool>| (enabled, Obj::from(&object));
-    let (enabled, maker) = match name.as_str() {
-        "no_grad" | "no_grad_"
-            if is_original(&object, "paddle", "no_grad")
-                || is_original(&object, "paddle.base.dygraph", "no_grad_") =>
-        {
-            grad(Some(false))
-        }
-        "enable_grad" if is_original(&object, "paddle", "enable_grad") => grad(Some(true)),
-        "nullcontext" if is_original(&object, "contextlib", "nullcontext") => {
-            t.guard_identity(callable);
-            let given = match (args, kwargs) {
-                ([], []) => None,
-                ([value], []) => Some(*value),
-                ([], [(name, value)]) if &**name == "enter_result" => Some(*value),
-                _ => {
-                    return t.stop(
-                        BreakKind::RaisesException,
-                        "nullcontext() called with wrong arguments",
-                    )
-                }
-            };
-            let result = given.unwrap_or_else(|| t.none());
-            let make = (Obj::from(&object), given.into_iter().collect());
-            return Ok(Some(
-                t.add(Kind::Context(ContextVar::Null { result, make })),
-            ));
-        }
-        "auto_cast" | "amp_guard"
-            if is_original(&object, "paddle.amp", "auto_cast")
-                || is_original(&object, "paddle.amp.auto_cast", "amp_guard") =>
-        {
-            t.guard_identity(callable);
-            let (args, kwargs) = (args.to_vec(), kwargs.to_vec());
-            let context = ContextVar::AutoCast {
-                callable: Obj::from(&object),
-                args,
-                kwargs,
-                entered: false,
-            };
-            return Ok(Some(t.add(Kind::Context(context))));
-        }
-        _ => return Ok(None),
-    };
-    let Some(enabled) = enabled else {
-        return Ok(None);
-    };
-    match (args, kwargs) {
-        ([], []) => {}
-        // `no_grad(function)` wraps the function.
-        _ => {
-            return t.stop(
-                BreakKind::UnsupportedCall,
-                format!("{name}() used as a decorator inside the function"),
-            )
-        }
+) -> Step<VarId> {
+    grad_mode(t, callee, args, kwargs, false)
+}
+
+/// `paddle.enable_grad()`
+pub(in crate::simulator) fn enable_grad(
+    t: &mut Tracer<'_>,
+    callee: (VarId, &Bound<'_, PyAny>),
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    grad_mode(t, callee, args, kwargs, true)
+}
+
+fn grad_mode(
+    t: &mut Tracer<'_>,
+    (callee, object): (VarId, &Bound<'_, PyAny>),
+    args: &[VarId],
+    kwargs: &Kwargs,
+    enabled: bool,
+) -> Step<VarId> {
+    // `no_grad(function)` wraps the function.
+    if !args.is_empty() || !kwargs.is_empty() {
+        let name = text_of(object, "__name__");
+        let why = format!("{name}() used as a decorator inside the function");
+        return t.stop(BreakKind::UnsupportedCall, why);
     }
-    t.guard_identity(callable);
+    t.guard_identity(callee);
     let context = ContextVar::GradMode {
         enabled,
         restore: None,
-        make: (maker, Vec::new()),
+        make: (Obj::from(object), Vec::new()),
     };
-    Ok(Some(t.add(Kind::Context(context))))
+    Ok(t.add(Kind::Context(context)))
+}
+
+/// `contextlib.nullcontext(enter_result)`
+pub(in crate::simulator) fn null(
+    t: &mut Tracer<'_>,
+    (callee, object): (VarId, &Bound<'_, PyAny>),
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    t.guard_identity(callee);
+    let given = match (args, kwargs) {
+        ([], []) => None,
+        ([value], []) => Some(*value),
+        ([], [(name, value)]) if &**name == "enter_result" => Some(*value),
+        _ => {
+            let why = "nullcontext() called with wrong arguments";
+            return t.stop(BreakKind::RaisesException, why);
+        }
+    };
+    let result = given.unwrap_or_else(|| t.none());
+    let make = (Obj::from(object), given.into_iter().collect());
+    Ok(t.add(Kind::Context(ContextVar::Null { result, make })))
+}
+
+/// `paddle.amp.auto_cast(...)`
+pub(in crate::simulator) fn auto_cast(
+    t: &mut Tracer<'_>,
+    (callee, object): (VarId, &Bound<'_, PyAny>),
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    t.guard_identity(callee);
+    let context = ContextVar::AutoCast {
+        callable: Obj::from(object),
+        args: args.to_vec(),
+        kwargs: kwargs.to_vec(),
+        entered: false,
+    };
+    Ok(t.add(Kind::Context(context)))
 }
 
 /// `context.__enter__()`

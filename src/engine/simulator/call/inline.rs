@@ -17,7 +17,9 @@ use crate::variables::{DictVar, FunctionVar, IterVar, Key, Kind, VarId};
 
 use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::opcode_executor;
-use crate::simulator::{provenance, Kwargs, Step, Tracer};
+use crate::simulator::{cell_get, provenance, Kwargs, Step, Tracer};
+
+use super::Named;
 
 const VARARGS: u32 = 0x04;
 pub(in crate::simulator) const VARKEYWORDS: u32 = 0x08;
@@ -88,6 +90,26 @@ pub fn call_function(
         Exit::Return(value) => Ok(value),
         Exit::Yield(_) | Exit::Next(_) => t.unsupported("a yield outside of a generator"),
     }
+}
+
+/// The free variables of a real function that have one of these names.
+pub(in crate::simulator) fn free_variables(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    names: &Bound<'_, PyAny>,
+) -> Step<Named> {
+    if names.is_none() {
+        return Ok(Vec::new());
+    }
+    let callee = open(t, function)?;
+    let first = callee.code.localsplus.len() - callee.closure.len();
+    let mut found = Vec::new();
+    for (slot, cell) in callee.code.localsplus[first..].iter().zip(&callee.closure) {
+        if names.contains(&*slot.name)? {
+            found.push((slot.name.clone(), cell_get(t, *cell)?));
+        }
+    }
+    Ok(found)
 }
 
 /// The builtins a frame with these globals sees.

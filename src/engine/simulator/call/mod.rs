@@ -7,6 +7,7 @@ pub mod inline;
 pub(in crate::simulator) mod inlined_frame;
 pub mod methods;
 pub(in crate::simulator) mod process_state;
+pub(in crate::simulator) mod registry;
 
 use std::sync::Arc;
 
@@ -19,8 +20,10 @@ use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
 use super::variables::protocol;
-use super::{api, builtins, iterate, made_arrays, provenance};
+use super::{iterate, provenance};
 use super::{Kwargs, Step, Tracer};
+
+pub(in crate::simulator) use registry::call_known;
 
 /// `callee(*args, **kwargs)`
 pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
@@ -115,34 +118,6 @@ pub fn named(t: &mut Tracer<'_>, mapping: VarId) -> Step<Named> {
         }
     }
     Ok(kwargs)
-}
-
-/// Calls a function, a class or another callable that is known by name; `None` where it is not.
-pub(in crate::simulator) fn call_known(
-    t: &mut Tracer<'_>,
-    callee: VarId,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<Option<VarId>> {
-    if let Some(context) = contexts::try_make(t, callee, args, kwargs)? {
-        return Ok(Some(context));
-    }
-    if let Some(array) = made_arrays::call(t, callee, args, kwargs)? {
-        return Ok(Some(array));
-    }
-    if let Some(result) = builtins::try_call(t, callee, args, kwargs)? {
-        return Ok(Some(result));
-    }
-    if let Some(result) = api::try_call(t, callee, args, kwargs)? {
-        return Ok(Some(result));
-    }
-    if t.auto_casts > 0 && in_module(t, callee, "paddle.amp") {
-        return t.stop(
-            BreakKind::UnsupportedCall,
-            "a function that reads the state of auto_cast",
-        );
-    }
-    Ok(None)
 }
 
 /// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the

@@ -7,16 +7,13 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::native;
-use crate::obj::{within, Obj};
+use crate::obj::{text_of, within, Obj};
 use crate::ops::FULL_LIKE;
 use crate::reason::BreakId;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::{arguments, dynamic_scalar, fold, process_state, tensors, Step, Tracer};
-
-/// Functions that answer with a scalar for numbers and lists of them.
-const FUNCTIONS: &[&str] = &["prod", "sum", "max", "min", "mean", "amax", "amin", "round"];
 
 /// Operators of tensors that take a number.
 const OPERATORS: &[&str] = &[
@@ -68,28 +65,14 @@ pub fn compute<'py>(
     }
 }
 
-/// `np.sqrt(2)`, `np.prod([2, 3])`, `np.float32(1)`; `None` for what is none of them.
+/// `np.sqrt(2)`, `np.prod([2, 3])`, `np.float32(1)`; `None` where an argument is not known.
 pub fn call<'py>(
     t: &mut Tracer<'py>,
     callable: VarId,
     object: &Bound<'py, PyAny>,
     args: &[VarId],
 ) -> Step<Option<VarId>> {
-    let Some(name) = object
-        .getattr("__name__")
-        .ok()
-        .and_then(|name| name.extract::<String>().ok())
-    else {
-        return Ok(None);
-    };
-    let class = object.get_type().name()?;
-    let known = class == "ufunc"
-        || class == "_ArrayFunctionDispatcher" && FUNCTIONS.contains(&&*name)
-        || native::is_scalar_class(object);
-    let own = || t.py.module("numpy")?.getattr(&*name);
-    if !known || !own().is_ok_and(|own| own.is(object)) {
-        return Ok(None);
-    }
+    let name = text_of(object, "__name__");
     t.guard_identity(callable);
     let Some((objects, named)) = fold::arguments(t, args, &[])? else {
         return Ok(None);

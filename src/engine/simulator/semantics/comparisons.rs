@@ -10,7 +10,7 @@ use crate::guard::GuardKind;
 use crate::obj::{is_attr, is_builtin_method, Obj};
 use crate::reason::{BreakId, BreakKind};
 use crate::tracker::Tracker;
-use crate::variables::{DictVar, Kind, VarId};
+use crate::variables::{DictVar, Kind, StandIn, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::carried_aliases;
@@ -150,6 +150,37 @@ pub(in crate::simulator) fn object_compare(
 ) -> Step<VarId> {
     let before = (t.vars.mutations(), t.global_writes.len());
     let answer = compare_methods(t, op, a, b)?;
+    if before != (t.vars.mutations(), t.global_writes.len()) {
+        return t.stop(BreakId::Comparison, "a comparison with a side effect");
+    }
+    Ok(answer)
+}
+
+/// `a < b` of two objects that a sort compares: what that changes, the sort does not look at.
+pub(in crate::simulator) fn is_less(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
+    refuse_own(t, a, &["__lt__"])?;
+    refuse_own(t, b, &["__gt__"])?;
+    let kinds = (t.kind(a).clone(), t.kind(b).clone());
+    let less = if let (Kind::StandIn(left), Kind::StandIn(right)) = kinds {
+        StandIn::compare_objects(t, CmpOp::Lt, (left, right), b)?
+    } else {
+        compare_methods(t, CmpOp::Lt, a, b)?
+    };
+    truth::truth(t, less)
+}
+
+/// A comparison of two of what polyfills make.
+pub(in crate::simulator) fn stand_in_compare(
+    t: &mut Tracer<'_>,
+    op: CmpOp,
+    a: VarId,
+    b: VarId,
+) -> Step<VarId> {
+    let (Kind::StandIn(left), Kind::StandIn(right)) = (t.kind(a).clone(), t.kind(b).clone()) else {
+        return t.stop(BreakId::Comparison, "a comparison of objects of C code");
+    };
+    let before = (t.vars.mutations(), t.global_writes.len());
+    let answer = StandIn::compare_objects(t, op, (left, right), b)?;
     if before != (t.vars.mutations(), t.global_writes.len()) {
         return t.stop(BreakId::Comparison, "a comparison with a side effect");
     }

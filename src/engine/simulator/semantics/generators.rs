@@ -191,7 +191,7 @@ pub fn delegate(t: &mut Tracer<'_>, receiver: VarId, sent: VarId) -> Step<Resume
     if !t.is_none(sent) {
         return t.stop(BreakId::Generator, "send() of a value");
     }
-    if matches!(t.kind(receiver), Kind::Object(_)) {
+    if matches!(t.kind(receiver), Kind::Object(_) | Kind::StandIn(_)) {
         return match next_or_stop(t, receiver) {
             Err(Stop::Raise(exception)) => {
                 exceptions::stop_value(t, exception).map(Resumed::Returned)
@@ -257,8 +257,13 @@ pub fn next_or_stop(t: &mut Tracer<'_>, iterator: VarId) -> Step<VarId> {
         let answer = resume(t, iterator, Sent::Value(none))?;
         return value_or_stop(t, answer);
     }
-    if matches!(t.kind(iterator), Kind::Object(_)) {
-        let method = attributes::get_special(t, iterator, "__next__")?;
+    let object = if let Kind::StandIn(object) = *t.kind(iterator) {
+        object
+    } else {
+        iterator
+    };
+    if matches!(t.kind(object), Kind::Object(_)) {
+        let method = attributes::get_special(t, object, "__next__")?;
         return call(t, method, &[], &[]);
     }
     match next_of_iterator(t, iterator)? {

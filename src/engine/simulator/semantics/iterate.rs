@@ -373,7 +373,7 @@ pub fn is_lazy(t: &mut Tracer<'_>, over: VarId) -> bool {
     t.realize(over);
     matches!(
         t.kind(over),
-        Kind::Iter(_) | Kind::Object(_) | Kind::Layer(_) | Kind::Opaque
+        Kind::Iter(_) | Kind::Object(_) | Kind::StandIn(_) | Kind::Layer(_) | Kind::Opaque
     )
 }
 

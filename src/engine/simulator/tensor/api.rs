@@ -243,25 +243,22 @@ fn is_off(t: &mut Tracer<'_>, value: VarId) -> bool {
 
 /// Whether `function` is Paddle's (or marked `allow_in_graph`); if so the call becomes a statement.
 /// `None`: not ours, inline it.
-pub fn try_call(
-    t: &mut Tracer<'_>,
-    function: VarId,
+pub fn try_call<'py>(
+    t: &mut Tracer<'py>,
+    (function, object): (VarId, &Bound<'py, PyAny>),
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    let Some(object) = t.value(function) else {
-        return Ok(None);
-    };
     if matches!(t.kind(function), Kind::Class) {
         return Ok(None);
     }
-    if let Some(limits) = limits(t, &object, args, kwargs)? {
+    if let Some(limits) = limits(t, object, args, kwargs)? {
         t.guard_identity(function);
         return Ok(Some(limits));
     }
-    let verdict = verdict(t, &object)?;
+    let verdict = verdict(t, object)?;
     let plain = match verdict {
-        Verdict::Refuse(_) if is_of_paddle(t, &object, TO_TENSOR)? => {
+        Verdict::Refuse(_) if is_of_paddle(t, object, TO_TENSOR)? => {
             Some(device::without_defaults(t, args, kwargs))
         }
         _ => None,
@@ -274,7 +271,7 @@ pub fn try_call(
         Verdict::NotOurs => return Ok(None),
         Verdict::Refuse(_) if plain.is_some() && makes_constant(t, args, kwargs) => {
             if let ([data, rest @ ..], Kind::Scalar) = (args, t.kind(args[0]).clone()) {
-                return scalar_tensor(t, function, &object, *data, rest, kwargs).map(Some);
+                return scalar_tensor(t, function, object, *data, rest, kwargs).map(Some);
             }
         }
         Verdict::InPlace { module, name } => {
@@ -304,15 +301,15 @@ pub fn try_call(
         Verdict::Capture => {}
     }
     t.guard_identity(function);
-    let name = text_of(&object, "__name__");
-    let assigns = name == "assign" && is_of_paddle(t, &object, &name)?;
+    let name = text_of(object, "__name__");
+    let assigns = name == "assign" && is_of_paddle(t, object, &name)?;
     if assigns {
         if let Some(tensor) = inplace::assign(t, args, kwargs)? {
             return Ok(Some(tensor));
         }
     }
-    check_asked(t, &object, args, kwargs)?;
-    let changed = match scalar_arguments::knows(&name) && is_of_paddle(t, &object, &name)? {
+    check_asked(t, object, args, kwargs)?;
+    let changed = match scalar_arguments::knows(&name) && is_of_paddle(t, object, &name)? {
         true => scalar_arguments::of_call(t, &name, args, kwargs)?,
         false => None,
     };
@@ -347,7 +344,7 @@ pub fn try_call(
         return t.stop(BreakKind::InplaceTensor, "assign() writes into a tensor");
     }
     if let (true, [tensor, rest @ ..]) = (alias_analysis::asks_for_shape(&name), args) {
-        if is_of_paddle(t, &object, &name)? && matches!(t.kind(*tensor), Kind::Tensor(_)) {
+        if is_of_paddle(t, object, &name)? && matches!(t.kind(*tensor), Kind::Tensor(_)) {
             return tensors::method(t, *tensor, &name, rest, kwargs).map(Some);
         }
     }
@@ -359,7 +356,7 @@ pub fn try_call(
             t.py.module("paddle_sot_rs._graph.control")?
                 .getattr("dropout")?
         }
-        _ => object,
+        _ => object.clone(),
     };
     let callee = Callee::Api(Obj::from(object));
     tensors::capture(t, callee, None, args, kwargs, &mut |_| None).map(Some)

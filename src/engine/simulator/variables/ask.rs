@@ -67,6 +67,7 @@ macro_rules! ask {
             Kind::Partial { function, args, kwargs } => {
                 ask!(@ Partial { function: *function, args, kwargs }, $known, $answer)
             }
+            Kind::StandIn(object) => ask!(@ StandIn(*object), $known, $answer),
             Kind::Context($known) => $answer,
             Kind::ContextMethod { context, exit } => {
                 ask!(@ ContextMethod { context: *context, exit: *exit }, $known, $answer)

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::bytecode::{CmpOp, OpTable};
+use crate::frame::Modules;
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId};
 
@@ -34,6 +35,11 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
     if let Some(order) = order_of_constants(t, &pairs, reverse)? {
         return Ok(order.into_iter().map(|at| pairs[at].1).collect());
     }
+    if pairs.iter().all(|(key, _)| compares_itself(t, *key)) {
+        let keys: Vec<VarId> = pairs.iter().map(|(key, _)| *key).collect();
+        let order = order_of_objects(t, &keys, reverse)?;
+        return Ok(order.into_iter().map(|at| pairs[at].1).collect());
+    }
     if reverse {
         pairs.reverse();
     }
@@ -60,6 +66,37 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
         sorted.reverse();
     }
     Ok(sorted.into_iter().map(|(_, item)| item).collect())
+}
+
+fn compares_itself(t: &mut Tracer<'_>, key: VarId) -> bool {
+    matches!(t.kind(key), Kind::Object(_) | Kind::StandIn(_))
+}
+
+/// Most objects whose order is asked for: CPython sorts anew for each comparison.
+const MOST_OBJECTS: usize = 100;
+
+/// Where CPython puts these. Their comparisons are code of the user's, made once each and in its
+/// order.
+fn order_of_objects(t: &mut Tracer<'_>, keys: &[VarId], reverse: bool) -> Step<Vec<usize>> {
+    if keys.len() > MOST_OBJECTS {
+        let why = "a sort of so many objects that compare themselves";
+        return t.stop(BreakId::ContainerMethod, why);
+    }
+    let sort =
+        t.py.module("paddle_sot_rs._graph.sorting")?
+            .getattr("sort")?;
+    let answers = PyList::empty(t.py);
+    loop {
+        let asked = sort.call1((keys.len(), &answers, reverse))?;
+        let (places, known): (Vec<usize>, bool) = asked.extract()?;
+        match (known, &places[..]) {
+            (false, [a, b]) => {
+                let less = comparisons::is_less(t, keys[*a], keys[*b])?;
+                answers.append(less)?;
+            }
+            _ => return Ok(places),
+        }
+    }
 }
 
 /// What `reverse=` says: its truth, but where the version makes a C integer of it.
@@ -96,8 +133,8 @@ fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
     let kind = t.kind(key);
     let why = if let Kind::Set(_) = kind {
         "a sort of sets"
-    } else if kind.object().is_some() {
-        // How often they are compared, and which, is CPython's affair.
+    } else if kind.object().is_some() || matches!(kind, Kind::StandIn(_)) {
+        // Among others: which method CPython calls depends on all of them.
         "a sort of objects that compare themselves"
     } else if let Kind::Float(_) = kind {
         match dynamic_scalar::compare(t, CmpOp::Eq, key, key)? {

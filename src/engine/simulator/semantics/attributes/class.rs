@@ -42,6 +42,14 @@ pub(in crate::simulator) fn of_class(
     if name == "__class__" {
         return Ok(Some(t.constant(class.get_type().as_any())));
     }
+    if name == "__mro__" && fold::has_plain_metaclass(class.as_any()) {
+        let mro = native::mro(&class);
+        let place = Tracker::NativeAttr(Arc::new(Tracker::Const(as_obj)), Arc::from(name));
+        t.guards
+            .add(&Arc::new(place), GuardKind::Is(Obj::from(mro.as_any())));
+        let bases = mro.iter().map(|base| t.constant(&base)).collect();
+        return Ok(Some(t.add(Kind::Tuple(bases, None))));
+    }
     let Some(found) = lookup(&class, name) else {
         return match class.getattr(name) {
             Ok(_) => t.stop(

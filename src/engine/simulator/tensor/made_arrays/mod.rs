@@ -27,7 +27,8 @@ use crate::variables::{ArrayVar, IterVar, Kind, VarId};
 
 use crate::simulator::{arrays, fold, numpy_scalars, tracer};
 use crate::simulator::{Kwargs, Step, Tracer};
-use table::{has, known, ATTRIBUTES, LIMITS, METHODS, OF_SCALARS, REFUSED, WRITES};
+pub(in crate::simulator) use table::LIMITS;
+use table::{has, ATTRIBUTES, METHODS, OF_SCALARS, REFUSED, WRITES};
 use writes::write;
 
 /// Most bytes of an array that a translation keeps.
@@ -151,24 +152,18 @@ fn held<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<(Bound<'py, PyAny>, bool)> 
     }
 }
 
-/// A call of one of the functions; `None` where it is another one, or an argument is not known.
-pub fn call(
-    t: &mut Tracer<'_>,
-    callable: VarId,
+/// A call of a function of NumPy; `None` where an argument is not known.
+pub fn call<'py>(
+    t: &mut Tracer<'py>,
+    (callable, function): (VarId, &Bound<'py, PyAny>),
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    let Some(function) = t.value(callable) else {
-        return Ok(None);
-    };
-    if !known(t.py)?.contains_key(&(function.as_ptr() as usize)) {
-        return Ok(None);
-    }
     let Some(given) = Given::new(t, args, kwargs) else {
         return Ok(None);
     };
     t.guard_identity(callable);
-    answer(t, &function, given).map(Some)
+    answer(t, function, given).map(Some)
 }
 
 /// Calls it, and makes a variable of the answer.

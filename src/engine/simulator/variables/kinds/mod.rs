@@ -20,6 +20,7 @@ mod partial;
 mod range;
 mod set;
 mod slice;
+mod stand_in;
 mod tensor;
 mod text;
 mod tool;
@@ -53,6 +54,7 @@ pub use partial::Partial;
 pub use range::{NumberRange, Range};
 pub use set::SetVar;
 pub use slice::Slice;
+pub use stand_in::StandIn;
 pub use tensor::{TensorVar, View};
 pub use text::{Text, TextPart};
 pub use tool::Tool;
@@ -195,6 +197,8 @@ pub enum Kind {
         /// Keyword arguments.
         kwargs: Vec<(Arc<str>, VarId)>,
     },
+    /// What a polyfill makes: the object that stands for one of C code.
+    StandIn(VarId),
     /// A context manager the simulator enters itself.
     Context(ContextVar),
     /// The `__exit__` (or `__enter__` when false) of such a context manager, bound.

@@ -1,0 +1,186 @@
+"""Functions that translated code follows in the place of others, one for each row that says `Polyfill`.
+
+What those do in C, with locks or with classes and variables of modules of their own, no graph has; what comes of it, it
+has. A break in one of them is a break at its call, which then runs natively.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+import paddle
+from paddle import framework
+from paddle.nn.layer.rnn import RNNCellBase
+
+
+def stand_in(made: Any) -> Any:
+    """An object that translated code sees as the one of C code in whose place a polyfill makes it.
+
+    Its special methods and its attributes without an underscore are known, nothing else.
+    """
+    return made
+
+
+class _Key:
+    """What `functools.cmp_to_key` makes, and what that makes of an object."""
+
+    def __init__(self, compare: Any) -> None:
+        self._compare = compare
+
+    def __call__(self, obj: Any) -> Any:
+        key = _Key(self._compare)
+        key.obj = obj  # type: ignore[attr-defined]
+        return stand_in(key)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(self.obj, other.obj) < 0  # type: ignore[attr-defined]
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(self.obj, other.obj) > 0  # type: ignore[attr-defined]
+
+    def __eq__(self, other: Any) -> Any:
+        return self._compare(self.obj, other.obj) == 0  # type: ignore[attr-defined]
+
+    def __ne__(self, other: Any) -> Any:
+        return self._compare(self.obj, other.obj) != 0  # type: ignore[attr-defined]
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(self.obj, other.obj) <= 0  # type: ignore[attr-defined]
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(self.obj, other.obj) >= 0  # type: ignore[attr-defined]
+
+
+def cmp_to_key(mycmp: Any) -> Any:
+    """`functools.cmp_to_key(mycmp)`"""
+    return stand_in(_Key(mycmp))
+
+
+def dispatch(cls: Any, *, registry: Any = None) -> Any:
+    """`dispatch(cls)` of what `functools.singledispatch` makes, without its cache of weak references."""
+    if cls in registry:
+        return registry[cls]
+    for known in registry:
+        if type(known) is not type:
+            # An abstract class may be one of its bases without being in its `__mro__`.
+            return functools._find_impl(cls, registry)  # type: ignore[attr-defined]
+    for base in cls.__mro__:
+        if base in registry:
+            return registry[base]
+    return None
+
+
+class _Groups:
+    """What `itertools.groupby` makes."""
+
+    def __init__(self, iterable: Any, key: Any) -> None:
+        self._items = iter(iterable)
+        self._key_of = key
+        # Nothing, or one object: the key of the last group, the key of the item at hand, and that.
+        self._last: list[Any] = []
+        self._key: list[Any] = []
+        self._item: list[Any] = []
+        self._group: Any = None
+
+    def _step(self) -> None:
+        item = next(self._items)
+        key = item if self._key_of is None else self._key_of(item)
+        self._item, self._key = [item], [key]
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        self._group = None
+        while not self._key or (self._last and _equal(self._last[0], self._key[0])):
+            self._step()
+        self._last = self._key
+        self._group = group = _Group(self, self._key[0])
+        return self._key[0], stand_in(group)
+
+
+class _Group:
+    """One of its groups: empty as soon as it is asked for the next one."""
+
+    def __init__(self, groups: _Groups, key: Any) -> None:
+        self._groups = groups
+        self._key = key
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        groups = self._groups
+        if groups._group is not self:
+            raise StopIteration
+        if not groups._item:
+            groups._step()
+        if not _equal(self._key, groups._key[0]):
+            raise StopIteration
+        item = groups._item[0]
+        groups._item = groups._key = []
+        return item
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return b in (a,)  # By identity or equality, in this order.
+
+
+def groupby(iterable: Any, key: Any = None) -> Any:
+    """`itertools.groupby(iterable, key)`"""
+    return stand_in(_Groups(iterable, key))
+
+
+# Another function with its code: calls of the one itself come here.
+_initial_states = types.FunctionType(
+    RNNCellBase.get_initial_states.__code__,
+    RNNCellBase.get_initial_states.__globals__,
+    argdefs=RNNCellBase.get_initial_states.__defaults__,
+)
+
+
+def initial_states(
+    cell: Any, batch_ref: Any, shape: Any = None, dtype: Any = None, init_value: float = 0.0, batch_dim_idx: int = 0
+) -> Any:
+    """`cell.get_initial_states(...)`: for the shape of one state, or a tuple of several, without a class for each."""
+    reference = paddle.utils.flatten(batch_ref)[0]
+    shape = cell.state_shape if shape is None else shape
+    try:
+        dtype = cell.state_dtype if dtype is None else dtype
+    except NotImplementedError:
+        dtype = framework.get_default_dtype()
+    size = reference.shape[batch_dim_idx]
+    alone = _is_shape(shape)
+    usual = alone or (type(shape) is tuple and all(_is_shape(each) for each in shape))
+    if not usual or isinstance(dtype, list | tuple | dict) or not size > 0:
+        return _initial_states(cell, batch_ref, shape, dtype, init_value, batch_dim_idx)
+    made = []
+    for each in (shape,) if alone else shape:
+        dims = list(each[1:]) if each[0] == -1 else list(each)
+        made.append(paddle.full(shape=[size, *dims], fill_value=init_value, dtype=dtype))
+    return made[0] if alone else tuple(made)
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(dim, int) for dim in value)
+
+
+def count_elements(mapping: Any, iterable: Any) -> None:
+    """`collections._count_elements(mapping, iterable)`, as Python has it where it is not written in C."""
+    get = mapping.get
+    for element in iterable:
+        mapping[element] = get(element, 0) + 1
+
+
+def is_enabled_for(self: Any, level: int) -> bool:
+    """`logging.Logger.isEnabledFor(self, level)` without its lock: threads that miss find the same answer."""
+    if self.disabled:
+        return False
+    try:
+        return self._cache[level]
+    except KeyError:
+        enabled = self.manager.disable < level and level >= self.getEffectiveLevel()
+        self._cache[level] = enabled
+        return enabled
