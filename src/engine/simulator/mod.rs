@@ -46,4 +46,4 @@ pub use escaping_aliases::Shared;
 pub use inlined_frame::InnerFrame;
 pub use opcode_executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};
 pub use tensor_scalar::program_numbers::assumptions;
-pub use tracer::{Kwargs, Step, Stop, TraceMark, TraceOptions, Tracer};
+pub use tracer::{Detours, Differing, Kwargs, Step, Stop, TraceMark, TraceOptions, Tracer};

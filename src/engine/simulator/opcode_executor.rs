@@ -217,7 +217,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
         t.outermost = start;
         while frame.pc >= start && frame.pc < end {
             let before = frame.pc;
-            let stepped = if t.options.native.contains(&before) {
+            let stepped = if t.options.detours.native.contains(&before) {
                 t.stop(
                     BreakKind::MadeNatively,
                     "what this line makes leaves the graph, and only the interpreter can make it",
@@ -309,9 +309,9 @@ fn group_end(frame: &FrameState, start: usize) -> usize {
 
 /// One instruction, with exception handling.
 pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Exit>> {
-    t.steps += 1;
+    t.progress.steps += 1;
     let limit = t.options.max_steps.unwrap_or(STEP_LIMIT);
-    if t.steps > limit {
+    if t.progress.steps > limit {
         return t.stop(
             BreakId::Steps,
             format!("more than {limit} simulated instructions"),

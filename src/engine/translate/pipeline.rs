@@ -18,8 +18,8 @@ use crate::simulator::frame::FrameState;
 use crate::simulator::replay_reads;
 use crate::simulator::tracer::function_graph::FunctionGraph;
 use crate::simulator::{
-    BreakPoint, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions,
-    Tracer,
+    BreakPoint, Detours, Differing, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator,
+    Stop, TraceOptions, Tracer,
 };
 use crate::sync::lock;
 use crate::tracker::{Place, Tracker, TrackerRef};
@@ -268,16 +268,17 @@ pub(super) fn simulate<'py>(
     let session = chosen.backend.begin(py)?;
     let graph = FunctionGraph::new("SIR_0".into(), session);
     let mut trace_options: TraceOptions = options.trace.clone();
-    trace_options.dynamic_dims = varies.dims.clone();
-    trace_options.dynamic_numbers = varies.numbers.clone();
-    trace_options.closed = varies.closed.clone();
-    trace_options.guards_outcomes = varies.guarded;
+    trace_options.varies = Differing {
+        dims: varies.dims.clone(),
+        numbers: varies.numbers.clone(),
+        closed: varies.closed.clone(),
+        guards_outcomes: varies.guarded,
+    };
     trace_options.names = varies.names.clone();
-    trace_options.native = lock(&of.native).clone();
-    trace_options.filled = lock(&of.filled).clone();
-    trace_options.not_deferred = lock(&of.not_deferred).clone();
-    trace_options.computed = lock(&of.computed).clone();
-    trace_options.changed_later = lock(&of.shared.changed_later).clone();
+    trace_options.detours = Detours {
+        changed_later: lock(&of.shared.changed_later).clone(),
+        ..lock(&of.detours).clone()
+    };
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
     let mut tracer = Tracer::new(
         py,
@@ -299,7 +300,7 @@ pub(super) fn simulate<'py>(
             tracer.graph.was_asked_when_closed(),
             deferred::to_compute(&tracer),
         ) {
-            lock(&of.computed).extend(places);
+            lock(&of.detours).computed.extend(places);
             return simulate(py, of, bound, state, chosen, varies);
         }
         *lock(&of.reasons) = reasons;
@@ -327,13 +328,14 @@ fn trace(
         let traced = trace_once(py, of, bound, state, chosen, varies, &mut otherwise);
         // Each is added once.
         let again = match (&traced, otherwise) {
-            (Err(_), Some(Otherwise::Native(at))) => lock(&of.native).insert(at),
+            (Err(_), Some(Otherwise::Native(at))) => lock(&of.detours).native.insert(at),
             (Err(_), Some(Otherwise::Filled(at))) => {
-                lock(&of.filled).insert(at) || lock(&of.native).insert(at)
+                let mut detours = lock(&of.detours);
+                detours.filled.insert(at) || detours.native.insert(at)
             }
-            (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.not_deferred).insert(at),
+            (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.detours).not_deferred.insert(at),
             (Err(_), Some(Otherwise::Computed(places))) => {
-                lock(&of.computed).extend(places);
+                lock(&of.detours).computed.extend(places);
                 true
             }
             (Err(_), Some(Otherwise::ChangedLater(loc))) => {
@@ -481,7 +483,7 @@ fn trace_once(
         reported,
         listens,
         by_calls,
-        inlined: tracer.inlined,
+        inlined: tracer.progress.inlined,
         outside,
     })
 }

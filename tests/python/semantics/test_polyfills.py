@@ -95,7 +95,7 @@ def test_objects_that_compare_themselves_are_sorted(reverse):
 
 def test_a_sort_of_more_objects_breaks():
     def function(x):
-        versions = sorted(Version(number * 7 % 131) for number in range(120))
+        versions = sorted([Version(number * 7 % 131) for number in range(120)])
         return x + versions[0].number
 
     check(function, paddle.ones([2]), breaks=1)
@@ -134,8 +134,13 @@ def _(value, x):
     return x + value
 
 
-class Text(str):
-    __slots__ = ()
+@weight.register(Version)
+def _(value, x):
+    return x - value.number
+
+
+class Mixed(dict, Version):
+    """The first of its bases that is registered counts."""
 
 
 def test_single_dispatch_finds_the_class_or_a_base_of_it():
@@ -146,10 +151,14 @@ def test_single_dispatch_finds_the_class_or_a_base_of_it():
 
 
 def test_single_dispatch_on_a_class_of_the_user_s():
-    text = Text("abc")
+    class Newer(Version):
+        pass
+
+    newer, mixed = Newer(3), Mixed(a=1)
+    mixed.number = 5
 
     def function(x):
-        return weight(text, x) + weight(Version(1), x)
+        return weight(newer, x) + weight(Version(1), x) + weight(mixed, x)
 
     captured(function, paddle.ones([2]))
 

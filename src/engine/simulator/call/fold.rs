@@ -21,12 +21,12 @@ pub const MAX_NESTING: usize = 650;
 
 /// Looks into a container; `None` where it is in too many others, or in itself.
 pub fn deeper<'py, R>(t: &mut Tracer<'py>, look: impl FnOnce(&mut Tracer<'py>) -> R) -> Option<R> {
-    if t.nesting > MAX_NESTING {
+    if t.progress.nesting > MAX_NESTING {
         return None;
     }
-    t.nesting += 1;
+    t.progress.nesting += 1;
     let found = look(t);
-    t.nesting -= 1;
+    t.progress.nesting -= 1;
     Some(found)
 }
 

@@ -85,7 +85,7 @@ pub fn call_function(
         let made_at = t.outermost;
         return Ok(t.add(Kind::Iter(IterVar::Generator { frame, made_at })));
     }
-    t.inlined += 1;
+    t.progress.inlined += 1;
     match opcode_executor::run(t, &mut frame, tail)? {
         Exit::Return(value) => Ok(value),
         Exit::Yield(_) | Exit::Next(_) => t.unsupported("a yield outside of a generator"),
@@ -312,14 +312,14 @@ fn bind(
 impl Tracer<'_> {
     /// The decoded form of a code object.
     pub fn decode(&mut self, code: &Obj) -> Step<Arc<Code>> {
-        if let Some(known) = self.decoded.get(code) {
+        if let Some(known) = self.seen.decoded.get(code) {
             return Ok(known.clone());
         }
         let object = code.bind(self.py).cast::<PyCode>().map_err(PyErr::from)?;
         match Code::from_py(self.py, object) {
             Ok(decoded) => {
                 let decoded = Arc::new(decoded);
-                self.decoded.insert(code.clone(), decoded.clone());
+                self.seen.decoded.insert(code.clone(), decoded.clone());
                 Ok(decoded)
             }
             Err(err) => self.stop(BreakKind::Opcode, err.to_string()),

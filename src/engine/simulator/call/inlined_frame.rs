@@ -41,7 +41,7 @@ impl InnerFrame {
         if t.regions > 0 || frame.region.is_some() || !frame.handling.is_empty() {
             return None;
         }
-        let mut decoded = t.decoded.iter();
+        let mut decoded = t.seen.decoded.iter();
         let (code_object, _) = decoded.find(|(_, code)| Arc::ptr_eq(code, &frame.code))?;
         Some(Self {
             code: frame.code.clone(),

@@ -29,15 +29,15 @@ pub(in crate::simulator) use registry::call_known;
 pub fn call(t: &mut Tracer<'_>, callee: VarId, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let tail = std::mem::take(&mut t.tail);
     // An object whose `__call__` is such an object again never reaches a frame.
-    if t.calls > MAX_CALLS {
+    if t.progress.calls > MAX_CALLS {
         return t.stop(BreakKind::InlineDepth, "calls that are too deep");
     }
-    t.calls += 1;
+    t.progress.calls += 1;
     let answer = match refuse_listed(t, callee) {
         Ok(()) => protocol::call(t, callee, args, kwargs, tail),
         Err(stop) => Err(stop),
     };
-    t.calls = t.calls.saturating_sub(1);
+    t.progress.calls = t.progress.calls.saturating_sub(1);
     answer
 }
 

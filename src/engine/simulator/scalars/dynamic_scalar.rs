@@ -97,7 +97,7 @@ fn may_be_large(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// Whether guards find what a number is made of, wherever it can be computed.
 pub fn is_known_to_guards(t: &mut Tracer<'_>, id: VarId) -> bool {
-    t.options.guards_outcomes && number(t, id, &mut Vec::new()).is_some()
+    t.options.varies.guards_outcomes && number(t, id, &mut Vec::new()).is_some()
 }
 
 /// Whether the guards can compute a number now, and have to in other calls: no number is less than itself.
@@ -252,7 +252,7 @@ fn divides(t: &mut Tracer<'_>, op: CmpOp, divisor: VarId) -> Step<bool> {
 /// What `a op b` answers, under a guard; `None` when no number here differs between calls, or the guard could not
 /// compute it.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<bool>> {
-    if !t.options.guards_outcomes || !is_open(t, a) && !is_open(t, b) {
+    if !t.options.varies.guards_outcomes || !is_open(t, a) && !is_open(t, b) {
         return Ok(None);
     }
     let mut ordered = Vec::new();
@@ -337,7 +337,7 @@ fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<N
 /// What the number is in this call.
 fn now(t: &Tracer<'_>, number: &Number) -> Option<Value> {
     number.value(t.py, &mut |place: &TrackerRef, dim| match dim {
-        None => Value::of(t.options.dynamic_numbers.get(place)?.bind(t.py)),
+        None => Value::of(t.options.varies.numbers.get(place)?.bind(t.py)),
         Some(dim) => {
             let mut inputs = t.graph.inputs.iter();
             let input = inputs.find(|input| shape_rules::place(&input.tracker) == place)?;
@@ -555,7 +555,7 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
         return item::cast(t, symbol, dtype).map(Some);
     }
     // What is exported has nobody who makes inputs of it.
-    if !t.options.guards_outcomes {
+    if !t.options.varies.guards_outcomes {
         return match item::of_dims(t, id)? {
             Some(symbol) => item::cast(t, symbol, dtype).map(Some),
             None => t.stop(

@@ -216,7 +216,7 @@ pub fn capture(
 fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
     for compared in t.graph.take_compared() {
         // Nobody guards what is exported.
-        if !t.options.guards_outcomes {
+        if !t.options.varies.guards_outcomes {
             continue;
         }
         let is_so = match compared {

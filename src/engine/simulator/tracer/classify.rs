@@ -48,7 +48,7 @@ impl<'py> Tracer<'py> {
     /// Whether it is a container that the interpreter looks into.
     pub(in crate::simulator) fn is_closed(&self, id: VarId) -> bool {
         let source = self.vars.get(id).source.as_ref();
-        source.is_some_and(|source| self.options.closed.contains(source))
+        source.is_some_and(|source| self.options.varies.closed.contains(source))
     }
 
     /// Whether it is a class that a statement of the outermost frame's code makes, or an instance.
@@ -79,7 +79,7 @@ impl<'py> Tracer<'py> {
                 var.value = None;
             });
         }
-        if source.is_some_and(|source| self.options.dynamic_numbers.contains_key(source)) {
+        if source.is_some_and(|source| self.options.varies.numbers.contains_key(source)) {
             self.guard_type(id, &value);
             let kind = if value.is_exact_instance_of::<PyInt>() {
                 Kind::Int(NumberVar::Given)
@@ -271,7 +271,7 @@ impl<'py> Tracer<'py> {
 
     /// Opens the dims that differ between calls of what is found at `source`.
     pub fn leave_open(&self, source: &TrackerRef, meta: &mut TensorMeta) {
-        for &dim in self.options.dynamic_dims.get(source).into_iter().flatten() {
+        for &dim in self.options.varies.dims.get(source).into_iter().flatten() {
             if let Some(open) = meta.shape.get_mut(dim) {
                 *open = -1;
             }
@@ -368,7 +368,7 @@ impl<'py> Tracer<'py> {
     ) {
         self.guard_type(id, dict.as_any());
         let is_namespace =
-            self.namespaces.contains_key(&(dict.as_ptr() as usize)) || is_of_module(dict);
+            self.seen.namespaces.contains_key(&(dict.as_ptr() as usize)) || is_of_module(dict);
         if is_namespace {
             // Its items are variables of the program, and attributes of an object, by other names.
             return self.set_kind(id, Kind::Opaque);

@@ -4,6 +4,7 @@ mod classify;
 mod constants;
 pub(super) mod contents;
 pub mod function_graph;
+mod options;
 mod release;
 mod reliance;
 mod rollback;
@@ -36,6 +37,7 @@ use super::replay_reads::{Reads, RunsAgain};
 
 pub use crate::obj::is_plain_constant;
 pub use constants::{asks_the_process, is_enum_member};
+pub use options::{Detours, Differing, TraceOptions};
 pub use rollback::TraceMark;
 
 /// Keyword arguments of a simulated call, in call order.
@@ -75,54 +77,6 @@ impl From<BackendError> for Stop {
     }
 }
 
-/// What the user asked for.
-#[derive(Clone, Default)]
-pub struct TraceOptions {
-    /// Callables that must not be captured (identity).
-    pub black_list: FxHashSet<usize>,
-    /// Names of Paddle functions, tensor methods and attributes that must not be captured.
-    pub black_names: FxHashSet<String>,
-    /// Callables marked with `allow_in_graph` (identity).
-    pub allow_list: FxHashSet<usize>,
-    /// Callables marked with `disable` (identity of the function and of its code).
-    pub disabled: FxHashSet<usize>,
-    /// Dims to trace as dynamic: tracker -> dim indices.
-    pub dynamic_dims: FxHashMap<TrackerRef, Vec<usize>>,
-    /// Numbers that differ between calls, and what they are in this one.
-    pub dynamic_numbers: FxHashMap<TrackerRef, Obj>,
-    /// Containers that are not looked into: what looks into one is left to the interpreter.
-    pub closed: FxHashSet<TrackerRef>,
-    /// A comparison of such numbers and of dynamic dims is answered, under a guard.
-    pub guards_outcomes: bool,
-    /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.
-    pub native: FxHashSet<usize>,
-    /// Those in which no tensor begins to take gradients in place: it leaves the graph.
-    pub filled: FxHashSet<usize>,
-    /// Calls of the outermost frame that are not deferred: it computes behind them.
-    pub not_deferred: FxHashSet<usize>,
-    /// Those whose changes in place the graph computes, since it goes on behind them.
-    pub computed: FxHashSet<usize>,
-    /// Places of operations whose code runs again on the way back, and reads what changes until then.
-    pub changed_later: FxHashSet<SourceLoc>,
-    /// A break in an inlined call is resumed inside of it.
-    pub resume_inside: bool,
-    /// Control flow on tensors becomes part of the graph.
-    pub capture_control_flow: bool,
-    /// Captured loops may carry gradients: nothing goes backwards through what is exported.
-    pub forward_only: bool,
-    /// A comparison of open dims that nobody guards is taken to answer as it does for the dims of
-    /// this call: the program checks that.
-    pub assumes_branches: bool,
-    /// What the user calls the tensors among the arguments, by address.
-    pub names: FxHashMap<usize, String>,
-    /// `print` of tensors becomes part of the graph.
-    pub capture_print: bool,
-    /// Deepest inlining.
-    pub max_depth: usize,
-    /// Most instructions one translation simulates, where it is not the usual bound.
-    pub max_steps: Option<usize>,
-}
-
 /// A result of captured control flow that may be another tensor of the graph: in a graph it is a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
@@ -132,6 +86,34 @@ pub struct Alias {
     pub of: SymbolId,
     /// The instruction of the outermost frame that made it.
     pub at: usize,
+}
+
+/// What was read of code, dictionaries and classes, so that it is read once.
+#[derive(Default)]
+pub struct Seen<'py> {
+    /// Decoded code objects.
+    pub decoded: FxHashMap<Obj, Arc<Code>>,
+    /// Instance dictionaries that were read through their objects, by address.
+    pub namespaces: FxHashMap<usize, reliance::Namespace>,
+    /// The dictionaries of modules that variables were read from, by their names.
+    pub(super) variables: FxHashMap<Arc<str>, Vec<TrackerRef>>,
+    /// Classes whose attributes are all under strings, by address.
+    pub plain_classes: FxHashSet<usize>,
+    /// What the code of classes of layers names.
+    pub layer_code: KnownCode<'py>,
+}
+
+/// How far a translation has come, and how deep it is.
+#[derive(Default)]
+pub struct Progress {
+    /// Simulated instructions so far.
+    pub steps: usize,
+    /// Calls of Python functions that were followed.
+    pub inlined: usize,
+    /// How deep simulated calls of anything nest.
+    pub calls: usize,
+    /// How deep a walk over containers is in them.
+    pub nesting: usize,
 }
 
 /// The state of one translation.
@@ -180,14 +162,12 @@ pub struct Tracer<'py> {
     pub read_behind: Vec<GraphInput>,
     /// Layers with attributes that the frame wrote.
     pub written_layers: Vec<Obj>,
-    /// Decoded code objects.
-    pub decoded: FxHashMap<Obj, Arc<Code>>,
+    /// What was read already.
+    pub seen: Seen<'py>,
+    /// How far it has come.
+    pub progress: Progress,
     /// Captured branches and loops being simulated.
     pub regions: usize,
-    /// Simulated instructions so far.
-    pub steps: usize,
-    /// Calls of Python functions that were followed.
-    pub inlined: usize,
     /// What is not rebuilt: exceptions that were raised, which have a traceback and may have a context, and what
     /// only the interpreter can make. With each the instruction of the outermost frame that raised or made it.
     pub raised: Vec<(VarId, usize)>,
@@ -201,16 +181,6 @@ pub struct Tracer<'py> {
     pub groups: Vec<Group>,
     /// Generators of the frame that are running.
     pub running: Vec<VarId>,
-    /// Instance dictionaries that were read through their objects, by address.
-    pub namespaces: FxHashMap<usize, reliance::Namespace>,
-    /// The dictionaries of modules that variables were read from, by their names.
-    variables: FxHashMap<Arc<str>, Vec<TrackerRef>>,
-    /// Classes whose attributes are all under strings, by address.
-    pub plain_classes: FxHashSet<usize>,
-    /// What the code of classes of layers names.
-    pub layer_code: KnownCode<'py>,
-    /// How deep simulated calls of anything nest.
-    pub calls: usize,
     /// Whether what is simulated runs again on the way back, where other tensors need gradients than on this one.
     pub runs_again: bool,
     /// What is read, while somebody asks: see [`super::replay_reads`].
@@ -223,8 +193,6 @@ pub struct Tracer<'py> {
     pub reads_namespace: bool,
     /// The inlined frames of a break on its way.
     pub unwound: Unwound,
-    /// How deep a walk over containers is in them.
-    pub nesting: usize,
     /// The instruction of the outermost frame that is being simulated.
     pub outermost: usize,
     /// The instructions of the outermost frame in which a tensor began to take gradients in place.
@@ -278,10 +246,9 @@ impl<'py> Tracer<'py> {
             writes_first: None,
             read_behind: Vec::new(),
             written_layers: Vec::new(),
-            decoded: FxHashMap::default(),
+            seen: Seen::default(),
+            progress: Progress::default(),
             regions: 0,
-            steps: 0,
-            inlined: 0,
             raised: Vec::new(),
             aliases: Vec::new(),
             carried: Vec::new(),
@@ -294,12 +261,6 @@ impl<'py> Tracer<'py> {
             tail: false,
             reads_namespace: false,
             unwound: Unwound::default(),
-            nesting: 0,
-            calls: 0,
-            namespaces: FxHashMap::default(),
-            variables: FxHashMap::default(),
-            plain_classes: FxHashSet::default(),
-            layer_code: KnownCode::default(),
             outermost: 0,
             fills: FxHashSet::default(),
             native_next: None,

@@ -81,7 +81,7 @@ impl<'py> Tracer<'py> {
         }
         let of_module = owner.is_instance_of::<PyModule>();
         let (address, owner) = (dict.as_ptr() as usize, owner.as_ptr() as usize);
-        if let Some(known) = self.namespaces.get(&address) {
+        if let Some(known) = self.seen.namespaces.get(&address) {
             return match known.owner == owner {
                 true => Ok(()),
                 false => self.unsupported("two objects that share one dictionary"),
@@ -101,14 +101,16 @@ impl<'py> Tracer<'py> {
         {
             return self.unsupported("an object with attributes that are not strings");
         }
-        self.namespaces.insert(address, Namespace { place, owner });
+        self.seen
+            .namespaces
+            .insert(address, Namespace { place, owner });
         Ok(())
     }
 
     /// Called for each variable of a module that is read, under its name and the dictionary that it
     /// is in.
     pub fn note_variable(&mut self, dict: TrackerRef, name: &str) {
-        let dicts = self.variables.entry(Arc::from(name)).or_default();
+        let dicts = self.seen.variables.entry(Arc::from(name)).or_default();
         if !dicts.contains(&dict) {
             dicts.push(dict);
         }
@@ -134,7 +136,8 @@ impl<'py> Tracer<'py> {
         let mut pairs = Vec::new();
         for dict in &dicts {
             pairs.extend(
-                self.namespaces
+                self.seen
+                    .namespaces
                     .values()
                     .map(|own| (own.place.clone(), dict.clone())),
             );
@@ -142,7 +145,7 @@ impl<'py> Tracer<'py> {
         let all = self.vars.sources(|kind| matches!(kind, Kind::Dict(_)));
         for (object, names) in objects {
             let own = Arc::new(Tracker::InstanceDict(object));
-            let places = || self.namespaces.values().map(|known| &known.place);
+            let places = || self.seen.namespaces.values().map(|known| &known.place);
             for known in places().filter(|known| **known == own || known.base() == Some(&own)) {
                 pairs.extend(all.iter().map(|dict| (known.clone(), dict.clone())));
             }
@@ -150,13 +153,15 @@ impl<'py> Tracer<'py> {
                 let others =
                     places().filter(|it| matches!(***it, Tracker::InstanceDict(_)) && **it != own);
                 pairs.extend(others.map(|other| (own.clone(), other.clone())));
-                let variables = names.filter_map(|name| self.variables.get(name)).flatten();
+                let variables = names
+                    .filter_map(|name| self.seen.variables.get(name))
+                    .flatten();
                 pairs.extend(variables.map(|globals| (own.clone(), globals.clone())));
             }
         }
         for (globals, _) in &self.global_writes {
             let globals = Arc::new(Tracker::Const(globals.clone()));
-            let places = self.namespaces.values().map(|known| &known.place);
+            let places = self.seen.namespaces.values().map(|known| &known.place);
             let own = places.filter(|it| matches!(***it, Tracker::InstanceDict(_)));
             pairs.extend(own.map(|own| (own.clone(), globals.clone())));
         }

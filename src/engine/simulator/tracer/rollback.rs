@@ -42,7 +42,7 @@ impl<'py> Tracer<'py> {
             aliases: self.aliases.len(),
             carried: self.carried.len(),
             run_again: self.run_again.len(),
-            depths: (self.nesting, self.calls),
+            depths: (self.progress.nesting, self.progress.calls),
         }
     }
 
@@ -88,7 +88,7 @@ impl<'py> Tracer<'py> {
 
     /// No deeper in calls and containers than at `mark`.
     pub(in crate::simulator) fn unnest(&mut self, mark: &TraceMark) {
-        (self.nesting, self.calls) = mark.depths;
+        (self.progress.nesting, self.progress.calls) = mark.depths;
     }
 
     /// Variables older than `mark` that changed since; `None` when something else changed that

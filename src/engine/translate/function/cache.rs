@@ -127,8 +127,7 @@ impl Translated {
         let numbers = std::mem::take(&mut *lock(&self.numbers));
         let others = std::mem::take(&mut *lock(&self.others));
         lock(&self.unasked).clear();
-        self.failures.store(0, Ordering::Relaxed);
-        self.gave_up.store(false, Ordering::Relaxed);
+        self.attempts.forget();
         self.loops.store(false, Ordering::Relaxed);
         for other in &others {
             other.forget();

@@ -13,17 +13,18 @@ mod shared;
 mod skip_policy;
 mod unasked;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::bytecode::Origin;
 use crate::frame::Modules;
 use crate::obj::{self, Obj};
 use crate::reason::{Break, SourceLoc};
+use crate::simulator::Detours;
 use crate::sync::lock;
 use crate::tracker::Place;
 
@@ -38,6 +39,8 @@ pub(super) use cache::BY_CALLS;
 pub(super) use compile_lock::exclusively;
 pub use compile_lock::{note_hooked_saves, set_stance, switch_off, take_turns_anew, Stance};
 pub use gains::Gains;
+use skip_policy::Attempts;
+
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use skip_policy::shown;
 pub use unasked::UnaskedCall;
@@ -56,14 +59,8 @@ pub struct Translated {
     pub dims: Mutex<FxHashMap<Place, Vec<Option<i64>>>>,
     /// Numbers that were relied on.
     pub numbers: Mutex<FxHashMap<Place, Seen>>,
-    /// Instructions that the interpreter runs; see `TraceOptions::native`.
-    pub native: Mutex<FxHashSet<usize>>,
-    /// See `TraceOptions::filled`.
-    pub filled: Mutex<FxHashSet<usize>>,
-    /// See `TraceOptions::not_deferred`.
-    pub not_deferred: Mutex<FxHashSet<usize>>,
-    /// See `TraceOptions::computed`.
-    pub computed: Mutex<FxHashSet<usize>>,
+    /// What its translations have taught about single instructions.
+    pub detours: Mutex<Detours>,
     /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
     pub reported: Option<usize>,
     /// Under `full_graph`: every reason of the last attempt.
@@ -89,12 +86,8 @@ pub struct Translated {
     loops: AtomicBool,
     /// Calls that run as they are.
     unasked: Mutex<Vec<unasked::Alike>>,
-    failures: AtomicUsize,
-    gave_up: AtomicBool,
-    /// Why it last ran natively, for counting.
-    why: Mutex<Option<String>>,
-    /// The generation of the backend that `failures` and `gave_up` are about: the next one is tried again.
-    tried_under: AtomicU64,
+    /// Its translations that failed.
+    attempts: Attempts,
 }
 
 impl Translated {
@@ -132,20 +125,14 @@ impl Translated {
             shared,
             dims: Mutex::default(),
             numbers: Mutex::default(),
-            native: Mutex::default(),
-            filled: Mutex::default(),
-            not_deferred: Mutex::default(),
-            computed: Mutex::default(),
+            detours: Mutex::default(),
             reported: None,
             reasons: Mutex::default(),
             entries: Mutex::default(),
             rounds: Mutex::default(),
             loops: AtomicBool::new(false),
             unasked: Mutex::default(),
-            failures: AtomicUsize::new(0),
-            gave_up: AtomicBool::new(false),
-            why: Mutex::default(),
-            tried_under: AtomicU64::new(0),
+            attempts: Attempts::default(),
         })
     }
 

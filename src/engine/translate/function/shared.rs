@@ -61,7 +61,7 @@ pub struct Shared {
     pub graphs: Mutex<Vec<Arc<GraphInfo>>>,
     /// Resume functions by original code object, place, and raising instruction.
     pub resumes: Mutex<FxHashMap<ResumeKey, (Obj, usize)>>,
-    /// See `TraceOptions::changed_later`.
+    /// See `Detours::changed_later`.
     pub changed_later: Mutex<FxHashSet<SourceLoc>>,
     /// Functions called by parts that run natively, by address.
     pub callees: Mutex<FxHashMap<usize, Obj>>,

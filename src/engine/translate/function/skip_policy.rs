@@ -1,7 +1,8 @@
 //! What happens where a function cannot be translated: an error under `full_graph`, else it runs as it is and is left
 //! alone after a few attempts.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Mutex;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -27,6 +28,47 @@ const MAX_FAILURES: usize = 3;
 /// Most guards that a message names.
 const SHOWN: usize = 3;
 
+/// The translations of a function that failed under one generation of its backend.
+#[derive(Default)]
+pub(super) struct Attempts {
+    failures: AtomicUsize,
+    gave_up: AtomicBool,
+    /// The generation that these are about: the next one is tried again.
+    tried_under: AtomicU64,
+    /// Why it last ran natively, for counting.
+    pub(super) why: Mutex<Option<String>>,
+}
+
+impl Attempts {
+    fn is_given_up(&self, generation: Option<u64>) -> bool {
+        self.gave_up.load(Ordering::Relaxed)
+            && generation.is_none_or(|now| now == self.tried_under.load(Ordering::Relaxed))
+    }
+
+    fn give_up(&self, generation: u64) {
+        self.tried_under.store(generation, Ordering::Relaxed);
+        self.gave_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins anew under another generation than the last one.
+    fn try_under(&self, generation: u64) {
+        if self.tried_under.swap(generation, Ordering::Relaxed) != generation {
+            self.forget();
+        }
+    }
+
+    /// Counts one that failed; whether no other is made.
+    fn is_last(&self) -> bool {
+        self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES
+    }
+
+    /// Tries again.
+    pub(super) fn forget(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        self.gave_up.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Translated {
     /// Whether translating it was given up.
     pub fn is_left_alone(&self) -> bool {
@@ -40,14 +82,12 @@ impl Translated {
     }
 
     pub(super) fn is_given_up(&self, generation: Option<u64>) -> bool {
-        self.gave_up.load(Ordering::Relaxed)
-            && generation.is_none_or(|now| now == self.tried_under.load(Ordering::Relaxed))
+        self.attempts.is_given_up(generation)
     }
 
     pub(super) fn give_up(&self) {
         let now = self.generation().unwrap_or(0);
-        self.tried_under.store(now, Ordering::Relaxed);
-        self.gave_up.store(true, Ordering::Relaxed);
+        self.attempts.give_up(now);
     }
 
     /// The error of a function that must be one graph and is not.
@@ -108,7 +148,7 @@ impl Translated {
 
     /// A callee without tensor operations: after a few, its frames are not looked at any more.
     pub(super) fn is_not_worth_it(&self, py: Python<'_>) {
-        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 < MAX_FAILURES {
+        if !self.attempts.is_last() {
             return;
         }
         self.give_up();
@@ -182,7 +222,7 @@ impl Translated {
                 .take_while(|c| !"0123456789'\"(".contains(*c))
                 .take(50)
                 .collect();
-            *lock(&self.why) = Some(format!("{kind}: {}", rule.trim()));
+            *lock(&self.attempts.why) = Some(format!("{kind}: {}", rule.trim()));
         }
         let reason = self.placed(reason);
         let count = lock(&self.shared.stats).note_fallback(&self.location, &reason, 1);
@@ -190,11 +230,8 @@ impl Translated {
             log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{} runs as it is: {}", self.location, reason.advice(py));
         }
         let now = self.generation().unwrap_or(0);
-        if self.tried_under.swap(now, Ordering::Relaxed) != now {
-            self.failures.store(0, Ordering::Relaxed);
-            self.gave_up.store(false, Ordering::Relaxed);
-        }
-        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_FAILURES {
+        self.attempts.try_under(now);
+        if self.attempts.is_last() {
             self.give_up();
             let id = BreakId::LeftAlone;
             log::warn!(target: "paddle_sot_rs.graph_breaks", "{id} {} could not be translated {MAX_FAILURES} times; it is left alone; see {}", self.location, id.link());

@@ -66,7 +66,7 @@ pub fn defer(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<bool> {
-    if t.locations.len() != 1 || t.options.not_deferred.contains(&t.outermost) {
+    if t.locations.len() != 1 || t.options.detours.not_deferred.contains(&t.outermost) {
         return Ok(false);
     }
     let called = if let Some(tensor) = backward_of(t.kind(callee)) {

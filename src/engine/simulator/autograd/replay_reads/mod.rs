@@ -126,7 +126,9 @@ fn place(t: &Tracer<'_>) -> PyResult<SourceLoc> {
 
 /// Stops where another attempt has found that what the operation reads changes behind it.
 pub fn check(t: &Tracer<'_>, operation: &str) -> Step<()> {
-    if !t.options.changed_later.is_empty() && t.options.changed_later.contains(&place(t)?) {
+    if !t.options.detours.changed_later.is_empty()
+        && t.options.detours.changed_later.contains(&place(t)?)
+    {
         return t.stop(
             BreakKind::UnsupportedCall,
             format!(

@@ -21,7 +21,7 @@ use crate::simulator::{
 
 /// Whether the program computes what Python asks of open dims: nobody guards what is exported.
 pub fn computes_dims(t: &Tracer<'_>) -> bool {
-    t.options.capture_control_flow && !t.options.guards_outcomes
+    t.options.capture_control_flow && !t.options.varies.guards_outcomes
 }
 
 /// Whether this is a number made of open dims that the program computes.

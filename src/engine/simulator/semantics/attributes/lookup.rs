@@ -41,7 +41,7 @@ pub(super) fn lookup_after<'py>(
 /// own.
 pub(super) fn only_names(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     for base in native::mro(class).iter() {
-        if t.plain_classes.contains(&(base.as_ptr() as usize)) {
+        if t.seen.plain_classes.contains(&(base.as_ptr() as usize)) {
             continue;
         }
         let names = base.cast::<PyType>().ok().and_then(|base| {
@@ -55,7 +55,7 @@ pub(super) fn only_names(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<
             let message = "an attribute of a class with keys that are no strings";
             return t.stop(BreakKind::UnsupportedAttribute, message);
         }
-        t.plain_classes.insert(base.as_ptr() as usize);
+        t.seen.plain_classes.insert(base.as_ptr() as usize);
     }
     Ok(())
 }

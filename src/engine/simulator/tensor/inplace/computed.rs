@@ -173,7 +173,7 @@ pub fn to_compute(t: &Tracer<'_>) -> Option<Vec<usize>> {
     }
     let missing = changes(t).filter(|(_, change)| change.made.is_none());
     let places: Vec<usize> = missing.map(|(at, _)| at).collect();
-    let is_new = |at: &usize| !t.options.computed.contains(at);
+    let is_new = |at: &usize| !t.options.detours.computed.contains(at);
     (!places.is_empty() && places.iter().all(is_new)).then_some(places)
 }
 

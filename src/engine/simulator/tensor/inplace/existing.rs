@@ -90,7 +90,7 @@ pub fn defer(
     let form = known.map_or(items::SET, |(form, _)| form);
     let can_be_computed = computed::can_be(form);
     give_up_views(t, tensor);
-    let made = match can_be_computed && t.options.computed.contains(&t.outermost) {
+    let made = match can_be_computed && t.options.detours.computed.contains(&t.outermost) {
         true => computed::compute(t, tensor, form, &given[1..])?,
         false => None,
     };
@@ -148,7 +148,7 @@ fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
         && t.auto_casts == 0
         && t.run_again.is_empty()
         && !t.graph.sir.has_regions()
-        && !t.options.not_deferred.contains(&t.outermost);
+        && !t.options.detours.not_deferred.contains(&t.outermost);
     is_usual
         && t.vars.get(tensor).source.is_some()
         && is_outside(t, tensor, symbol)

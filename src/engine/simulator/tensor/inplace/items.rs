@@ -172,7 +172,7 @@ fn is_place(t: &mut Tracer<'_>, dim: (SymbolId, usize), known: i64, at: i64) -> 
         _ => at.saturating_neg(),
     };
     // Nobody guards what is exported.
-    if known >= 0 || !t.options.guards_outcomes {
+    if known >= 0 || !t.options.varies.guards_outcomes {
         return Ok(known < 0 || known >= least);
     }
     let open = NumberVar::Dim(dim.0, dim.1);

@@ -497,7 +497,7 @@ fn reform(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId
     }
     // Nobody asks for one of what is exported.
     if begins && !t.options.forward_only {
-        if t.regions > 0 || t.options.filled.contains(&t.outermost) {
+        if t.regions > 0 || t.options.detours.filled.contains(&t.outermost) {
             return Ok(None);
         }
         t.only_the_interpreter_makes(tensor);

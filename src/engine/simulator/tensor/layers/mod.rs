@@ -223,7 +223,7 @@ pub fn call(
         || t.written_layers.iter().any(changed)
         || t.vars.has_changed_dicts() && is_changed_below(t, &object);
     if !is_other && !may_be_another(&object, Some(&source)) {
-        if let Some(code) = LayerCode::of(&object, &mut t.layer_code)? {
+        if let Some(code) = LayerCode::of(&object, &mut t.seen.layer_code)? {
             return statement(t, &object, code, &source, args, kwargs);
         }
     }
