@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use petgraph::algo::dominators;
+use petgraph::graph::{DiGraph, NodeIndex};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -83,92 +85,31 @@ fn end_from(code: &Code, at: usize) -> Option<&[Instruction]> {
 ///
 /// Ways that end in an exception do not count.
 pub fn join(code: &Code, at: usize) -> Option<usize> {
-    let count = code.instructions.len();
-    let exit = count;
-    // Numbered from the exit backwards; ways that never return are not numbered.
-    let mut before: Vec<Vec<usize>> = vec![Vec::new(); count + 1];
-    for index in 0..count {
-        for next in successors(code, index) {
-            before[next].push(index);
-        }
-        if matches!(
-            code.instructions[index].instr,
+    let exit = code.instructions.len();
+    let number = |place: usize| u32::try_from(place).ok();
+    // Backwards: the closest dominator from the exit is the closest place that all ways pass.
+    let mut edges = Vec::with_capacity(exit + 1);
+    for (index, instruction) in code.instructions.iter().enumerate() {
+        let returns = matches!(
+            instruction.instr,
             Instr::ReturnValue | Instr::ReturnConst { .. }
-        ) {
-            before[exit].push(index);
+        );
+        let next = match returns {
+            true => SmallVec::from_slice(&[exit]),
+            false => successors(code, index),
+        };
+        for next in next {
+            edges.push((number(next)?, number(index)?));
         }
     }
-    let order = postorder(&before, exit);
-    let mut number = vec![usize::MAX; count + 1];
-    for (at, &node) in order.iter().enumerate() {
-        number[node] = at;
+    let backward = DiGraph::<(), ()>::from_edges(edges);
+    let exit = NodeIndex::from(number(exit)?);
+    if backward.node_weight(exit).is_none() {
+        return None;
     }
-    let after = |node: usize| -> SmallVec<[usize; 2]> {
-        match code.instructions[node].instr {
-            Instr::ReturnValue | Instr::ReturnConst { .. } => SmallVec::from_slice(&[exit]),
-            _ => successors(code, node),
-        }
-    };
-    let mut closest = vec![usize::MAX; count + 1];
-    closest[exit] = exit;
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for &node in order.iter().rev().filter(|node| **node != exit) {
-            let mut best = usize::MAX;
-            for next in after(node) {
-                if closest[next] == usize::MAX {
-                    continue;
-                }
-                best = if best == usize::MAX {
-                    next
-                } else {
-                    meet(&closest, &number, best, next)
-                };
-            }
-            if best != closest[node] {
-                closest[node] = best;
-                changed = true;
-            }
-        }
-    }
-    match closest[at] {
-        usize::MAX => None,
-        node if node == exit => None,
-        node => Some(node),
-    }
-}
-
-fn meet(closest: &[usize], number: &[usize], mut a: usize, mut b: usize) -> usize {
-    while a != b {
-        while number[a] < number[b] {
-            a = closest[a];
-        }
-        while number[b] < number[a] {
-            b = closest[b];
-        }
-    }
-    a
-}
-
-fn postorder(edges: &[Vec<usize>], from: usize) -> Vec<usize> {
-    let mut seen = vec![false; edges.len()];
-    let mut order = Vec::new();
-    let mut path = vec![(from, 0)];
-    seen[from] = true;
-    while let Some((node, next)) = path.pop() {
-        match edges[node].get(next) {
-            Some(&child) => {
-                path.push((node, next + 1));
-                if !seen[child] {
-                    seen[child] = true;
-                    path.push((child, 0));
-                }
-            }
-            None => order.push(node),
-        }
-    }
-    order
+    let found = dominators::simple_fast(&backward, exit);
+    let found = found.immediate_dominator(NodeIndex::from(number(at)?))?;
+    (found != exit).then(|| found.index())
 }
 
 /// A loop of the source.
