@@ -1,5 +1,5 @@
-//! Builtin functions and classes: what the rows of the call registry do, functions of `operator`, and
-//! methods read off a class.
+//! Builtin functions and classes: what the rows of the call registry do, functions of `operator`,
+//! and methods read off a class.
 
 pub(super) mod construction;
 pub(super) mod context_variables;

@@ -57,7 +57,8 @@ pub struct Differing {
 /// way from then on.
 #[derive(Clone, Default)]
 pub struct Detours {
-    /// Instructions of the outermost frame that the interpreter runs: they make generators that outlive a break.
+    /// Instructions of the outermost frame that the interpreter runs: they make generators that
+    /// outlive a break.
     pub native: FxHashSet<usize>,
     /// Those in which no tensor begins to take gradients in place: it leaves the graph.
     pub filled: FxHashSet<usize>,
@@ -65,6 +66,7 @@ pub struct Detours {
     pub not_deferred: FxHashSet<usize>,
     /// Those whose changes in place the graph computes, since it goes on behind them.
     pub computed: FxHashSet<usize>,
-    /// Places of operations whose code runs again on the way back, and reads what changes until then.
+    /// Places of operations whose code runs again on the way back, and reads what changes until
+    /// then.
     pub changed_later: FxHashSet<SourceLoc>,
 }

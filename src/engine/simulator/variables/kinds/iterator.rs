@@ -1,5 +1,7 @@
 //! Iterators the frame consumes.
 
+mod tool;
+
 use std::rc::Rc;
 
 use pyo3::prelude::*;
@@ -13,7 +15,7 @@ use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{Key, VarId, Variable};
 
-use super::Tool;
+pub use tool::Tool;
 
 /// What an iterator that counts in the graph yields for a number.
 #[derive(Clone, Debug)]

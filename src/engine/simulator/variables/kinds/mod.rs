@@ -23,7 +23,6 @@ mod slice;
 mod stand_in;
 mod tensor;
 mod text;
-mod tool;
 mod tuple;
 
 use std::sync::Arc;
@@ -42,7 +41,7 @@ pub use constant::{Const, Scalar};
 pub use context::{ContextMethod, ContextVar};
 pub use dict::{DictVar, DictView};
 pub use function::{FunctionVar, NewFunction};
-pub use iterator::{Item, IterVar};
+pub use iterator::{Item, IterVar, Tool};
 pub use layer::{Layer, Layers};
 pub use list::{Appended, List};
 pub use method::{BoundBuiltin, Method, Super};
@@ -57,7 +56,6 @@ pub use slice::Slice;
 pub use stand_in::StandIn;
 pub use tensor::{TensorVar, View};
 pub use text::{Text, TextPart};
-pub use tool::Tool;
 pub use tuple::Tuple;
 
 /// A value of the simulated program.
