@@ -10,6 +10,7 @@ mod coverage;
 pub mod flow;
 mod held;
 mod instr;
+mod layout;
 mod liveness;
 mod optable;
 mod resume;

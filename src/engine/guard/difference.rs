@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::obj::{is_plain_constant, name_of, shown};
 use crate::paddle::tensor_meta;
 
-use super::compile::Check;
+use super::checks::Check;
 use super::TensorGuard;
 use crate::native;
 

@@ -6,7 +6,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::compile::{Check, Step};
+use super::checks::{Check, Step};
 use crate::{abi, native};
 
 /// Whether a check may run Python.

@@ -1,5 +1,6 @@
 //! Guards: what must still hold for a translation to be reused.
 
+mod checks;
 mod compile;
 mod difference;
 mod expression;

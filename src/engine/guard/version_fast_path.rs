@@ -9,7 +9,8 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::compile::{Check, GuardInputs, Load, Step};
+use super::checks::{Check, Load, Step};
+use super::compile::GuardInputs;
 use crate::native;
 
 /// Which steps the gate covers.

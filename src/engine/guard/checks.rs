@@ -1,0 +1,187 @@
+//! The steps of a guard program: what one reads, and what one checks.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::abi;
+use crate::native::{self, WeakOrStrong};
+use crate::obj::Obj;
+use crate::tracker::number::Outcome;
+use crate::tracker::FunctionField;
+
+use super::compile::GuardInputs;
+use super::layer_state::LayerSnapshot;
+use super::{ArrayGuard, TensorGuard};
+
+type Ptr = *mut ffi::PyObject;
+
+/// What a step puts into its slot.
+pub(super) enum Load {
+    Local(usize),
+    FreeCell(usize),
+    Const(WeakOrStrong),
+    Handled,
+    CellContents(usize),
+    Proxied(usize),
+    ContextValue(usize),
+    TypeOf(usize),
+    InstanceDict(usize),
+    DictItem(usize, native::HashedKey),
+    Nothing,
+    ListItem(usize, usize),
+    DequeItem(usize, usize),
+    TupleItem(usize, usize),
+    TypeAttr(usize, Py<PyAny>),
+    Member(usize, Py<PyAny>),
+    Function(usize, FunctionField),
+    MethodPart(usize, bool),
+}
+
+/// What must be true of a slot.
+pub(super) enum Check {
+    Present,
+    Absent,
+    TypeIs(WeakOrStrong),
+    Is(WeakOrStrong),
+    ConstEq(Obj),
+    Len(usize),
+    Filled(bool),
+    MaxLen(Option<usize>),
+    Holds(WeakOrStrong, bool),
+    Elements(Vec<Obj>),
+    DictKeys(Vec<Py<PyAny>>),
+    Tensor(TensorGuard),
+    Contiguous,
+    Apart(usize),
+    ApartFromAll(usize),
+    Unhooked,
+    PlainGroups,
+    Array(ArrayGuard),
+    SameAs(usize),
+    OtherThan(usize),
+    Order(Vec<WeakOrStrong>),
+    Registered(native::Registered),
+    Named(Py<PyAny>, Obj),
+    Outcome(Outcome<usize>),
+    Quiet,
+    Layer(LayerSnapshot),
+    Never,
+}
+
+/// A step of a guard program: slots are loaded in order, and checked.
+pub(super) enum Step {
+    Load(usize, Load),
+    Check {
+        slot: usize,
+        check: Check,
+        guard: usize,
+    },
+}
+
+/// What is there, or null; `None` when it cannot be told without running code of the user's.
+pub(super) fn load(
+    py: Python<'_>,
+    load: &Load,
+    inputs: GuardInputs<'_>,
+    slots: &[usize],
+) -> Option<Ptr> {
+    let base = |slot: &usize| slots[*slot] as Ptr;
+    let from = |slot: &usize, read: &dyn Fn(Ptr) -> Ptr| {
+        let object = base(slot);
+        if object.is_null() {
+            object
+        } else {
+            read(object)
+        }
+    };
+    Some(match load {
+        Load::Local(index) => inputs
+            .locals
+            .get(*index)
+            .copied()
+            .unwrap_or(std::ptr::null_mut()),
+        Load::FreeCell(index) if inputs.closure.is_null() => {
+            let _ = index;
+            std::ptr::null_mut()
+        }
+        Load::FreeCell(index) => native::tuple_item(inputs.closure, *index),
+        Load::Const(object) => object.get(),
+        Load::Handled => native::handled_exception(),
+        Load::CellContents(slot) => from(slot, &native::cell_contents),
+        Load::Proxied(slot) => from(slot, &native::proxied),
+        Load::ContextValue(slot) => from(slot, &native::context_value),
+        Load::TypeOf(slot) => from(slot, &native::type_of),
+        Load::InstanceDict(slot) => from(slot, &|object| native::instance_dict(py, object)),
+        Load::DictItem(slot, key) => match base(slot) {
+            dict if dict.is_null() => dict,
+            dict => native::dict_item(dict, key)?,
+        },
+        Load::Nothing => std::ptr::null_mut(),
+        Load::ListItem(slot, index) => from(slot, &|list| native::list_item(list, *index)),
+        Load::DequeItem(slot, index) => from(slot, &|deque| native::deque_item(deque, *index)),
+        Load::TupleItem(slot, index) => from(slot, &|tuple| native::tuple_item(tuple, *index)),
+        Load::TypeAttr(slot, name) => from(slot, &|class| native::type_attr(class, name.as_ptr())),
+        Load::Member(slot, name) => from(slot, &|object| native::member(py, object, name.as_ptr())),
+        Load::Function(slot, field) => {
+            from(slot, &|function| native::function_field(function, field))
+        }
+        Load::MethodPart(slot, receiver) => {
+            from(slot, &|method| native::method_part(method, *receiver))
+        }
+    })
+}
+
+/// Whether a check is true of the object in its slot.
+pub(super) fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
+    if object.is_null() {
+        return matches!(check, Check::Absent | Check::Quiet);
+    }
+    match check {
+        Check::Present => true,
+        Check::Absent | Check::Never => false,
+        Check::TypeIs(class) => class.is(native::type_of(object)),
+        Check::Is(known) => known.is(object),
+        Check::ConstEq(constant) => native::const_equal(py, object, constant.as_ptr()),
+        Check::Len(len) => native::length(object) == Some(*len),
+        Check::MaxLen(most) => native::max_len(py, object) == Some(*most),
+        Check::Filled(filled) => native::length(object).is_some_and(|len| (len > 0) == *filled),
+        Check::Holds(key, is) => native::set_holds(object, key.get()) == Some(*is),
+        Check::Elements(elements) => native::elements_are(py, object, elements),
+        Check::DictKeys(keys) => native::dict_keys_are(object, keys),
+        Check::Tensor(guard) => abi::tensor_matches(py, object, guard),
+        Check::Contiguous => abi::is_contiguous(py, object),
+        Check::Apart(other) => abi::are_apart(py, object, slots[*other] as Ptr),
+        Check::ApartFromAll(other) => {
+            abi::is_apart_from_all(py, object, &native::to_bound(py, slots[*other] as Ptr))
+        }
+        Check::Unhooked => abi::is_unhooked(&native::to_bound(py, object)),
+        Check::PlainGroups => abi::has_plain_groups(&native::to_bound(py, object)),
+        Check::Array(guard) => abi::array_matches(py, object, guard),
+        Check::Outcome(outcome) => outcome.is_same(py, &mut |slot, dim| {
+            let object = slots[*slot] as Ptr;
+            (!object.is_null())
+                .then(|| abi::value(py, object, dim))
+                .flatten()
+        }),
+        Check::SameAs(other) => object as usize == slots[*other],
+        Check::OtherThan(other) => object as usize != slots[*other],
+        Check::Order(classes) => native::order_is(object, classes),
+        Check::Registered(known) => known.holds(py, object),
+        Check::Named(name, value) => native::is_named(py, object, name.as_ptr(), value.as_ptr()),
+        Check::Quiet => abi::is_quiet(py, object),
+        Check::Layer(snapshot) => snapshot.holds(py),
+    }
+}
+
+/// Whether no two of these slots hold the same object.
+pub(super) fn all_distinct(which: &[usize], slots: &[usize]) -> bool {
+    if which.len() <= 8 {
+        return which
+            .iter()
+            .enumerate()
+            .all(|(at, a)| which[..at].iter().all(|b| slots[*a] != slots[*b]));
+    }
+    let mut seen: Vec<usize> = which.iter().map(|slot| slots[*slot]).collect();
+    seen.sort_unstable();
+    seen.windows(2).all(|pair| pair[0] != pair[1])
+}
