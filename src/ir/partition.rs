@@ -50,7 +50,7 @@ fn order(
             SymbolKind::Tensor(_) => true,
         },
         Callee::Sir(_) => true,
-        _ => false,
+        Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) => false,
     };
     let does = acts || statement.draws || !statement.updates.is_empty();
     if does || matches!(statement.output, Arg::Const(_)) {

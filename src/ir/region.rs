@@ -97,7 +97,7 @@ impl Region {
         let mut found = Vec::new();
         let forward = match self {
             Self::PyLayer { .. } => 1,
-            _ => 2,
+            Self::If { .. } | Self::While { .. } | Self::Recompute { .. } => 2,
         };
         for (_, block) in self.blocks().into_iter().take(forward) {
             let is_updated =

@@ -107,7 +107,7 @@ impl Callee {
     pub fn runs_again(&self) -> bool {
         match self {
             Self::Sir(region) => region.runs_again(),
-            _ => false,
+            Self::Api(_) | Self::Method(_) | Self::Attribute(_) | Self::Layer(_) => false,
         }
     }
 
@@ -280,7 +280,7 @@ impl StatementIr {
                 blocks.iter().any(|(_, block)| block.has_control_flow())
             }
             Callee::Sir(_) => true,
-            _ => false,
+            Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) => false,
         })
     }
 

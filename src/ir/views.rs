@@ -80,7 +80,7 @@ fn is_basic<'a>(
             meta(*id).is_none_or(|meta| meta.shape.is_empty() && meta.dtype != DType::Bool)
         }
         Arg::Const(value) => is_basic_constant(value.bind(py)),
-        _ => true,
+        Arg::Dict(_) | Arg::Slice(_) | Arg::NamedTuple(..) => true,
     }
 }
 

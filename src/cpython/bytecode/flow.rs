@@ -104,9 +104,7 @@ pub fn join(code: &Code, at: usize) -> Option<usize> {
     }
     let backward = DiGraph::<(), ()>::from_edges(edges);
     let exit = NodeIndex::from(number(exit)?);
-    if backward.node_weight(exit).is_none() {
-        return None;
-    }
+    backward.node_weight(exit)?;
     let found = dominators::simple_fast(&backward, exit);
     let found = found.immediate_dominator(NodeIndex::from(number(at)?))?;
     (found != exit).then(|| found.index())

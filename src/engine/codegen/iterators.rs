@@ -158,7 +158,17 @@ impl Emitter<'_, '_> {
                 | IterVar::Fixed {
                     over: (over, _), ..
                 } => changes(over),
-                _ => state.inner().iter().any(|inner| self.must_wait(*inner)),
+                IterVar::Range { .. }
+                | IterVar::Numbers { .. }
+                | IterVar::Advanced
+                | IterVar::Enumerate { .. }
+                | IterVar::Zip { .. }
+                | IterVar::Map { .. }
+                | IterVar::Filter { .. }
+                | IterVar::Tensor { .. }
+                | IterVar::Generator { .. }
+                | IterVar::Ended { .. }
+                | IterVar::Tool(_) => state.inner().iter().any(|inner| self.must_wait(*inner)),
             }
     }
 

@@ -38,7 +38,7 @@ impl Emitter<'_, '_> {
         let (args, attribute) = match &view.callee {
             Callee::Api(_) => (&view.args[..], None),
             Callee::Attribute(name) => (&view.args[..], Some(PyString::new(py, name))),
-            _ => (&view.args[1..], None),
+            Callee::Method(_) | Callee::Layer(_) | Callee::Sir(_) => (&view.args[1..], None),
         };
         let count = args.len() + usize::from(attribute.is_some()) + view.kwargs.len();
         self.call_helper("again", 3 + count, |this| {

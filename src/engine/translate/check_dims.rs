@@ -153,7 +153,7 @@ impl<'a> CheckDims<'a, '_> {
     fn is_dividend(&self, open: &StatementIr, it: &Statement) -> bool {
         let named = |it: &Statement, names: &[&str]| match &it.callee {
             Callee::Method(name) => names.contains(&&**name),
-            _ => false,
+            Callee::Api(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
         };
         let (Some(next), Some(Arg::Symbol(tensor))) =
             (self.known.statements.get(self.at), it.args.first())
@@ -278,9 +278,9 @@ fn body(it: &Statement) -> Option<&StatementIr> {
     match &it.callee {
         Callee::Sir(region) => match &**region {
             Region::While { body, .. } => Some(body),
-            _ => None,
+            Region::If { .. } | Region::Recompute { .. } | Region::PyLayer { .. } => None,
         },
-        _ => None,
+        Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) => None,
     }
 }
 
@@ -291,7 +291,9 @@ fn first_with_dims(sir: &StatementIr) -> Option<&Statement> {
             let mut blocks = region.blocks().into_iter();
             blocks.any(|(_, block)| first_with_dims(block).is_some())
         }
-        _ => it.computes_dims,
+        Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) => {
+            it.computes_dims
+        }
     })
 }
 
@@ -309,9 +311,9 @@ fn sides(it: &Statement) -> Option<[&StatementIr; 2]> {
     match &it.callee {
         Callee::Sir(region) => match &**region {
             Region::If { then, otherwise } => Some([&**then, &**otherwise]),
-            _ => None,
+            Region::While { .. } | Region::Recompute { .. } | Region::PyLayer { .. } => None,
         },
-        _ => None,
+        Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) => None,
     }
 }
 
@@ -372,7 +374,7 @@ fn checks_place(py: Python<'_>, it: &Statement) -> bool {
         Callee::Api(function) => {
             obj::name_of(function.bind(py)).is_some_and(|name| name == "check_place")
         }
-        _ => false,
+        Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
     }
 }
 

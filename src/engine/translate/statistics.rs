@@ -67,7 +67,7 @@ impl Statistics {
                     SymbolKind::Layer(layer) => Some(layer),
                     SymbolKind::Tensor(_) => None,
                 },
-                _ => None,
+                Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => None,
             };
             can_fail |= may_fail(py, it, layer);
         }

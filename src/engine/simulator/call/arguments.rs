@@ -160,7 +160,12 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
     let given = Vec::from(given);
     match unchanged::call(t, callee, given, Vec::new(), loc, &mut |_| None)? {
         Arg::Symbol(symbol) => Ok(symbol),
-        _ => t.unsupported("a number that is not a tensor"),
+        Arg::Const(_)
+        | Arg::List(_)
+        | Arg::Tuple(_)
+        | Arg::Dict(_)
+        | Arg::Slice(_)
+        | Arg::NamedTuple(..) => t.unsupported("a number that is not a tensor"),
     }
 }
 
@@ -176,7 +181,12 @@ fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<Symbo
     let given = vec![shape, index];
     match unchanged::call(t, callee, given, Vec::new(), loc, &mut |_| None)? {
         Arg::Symbol(symbol) => Ok(symbol),
-        _ => t.unsupported("a dim that is not a tensor"),
+        Arg::Const(_)
+        | Arg::List(_)
+        | Arg::Tuple(_)
+        | Arg::Dict(_)
+        | Arg::Slice(_)
+        | Arg::NamedTuple(..) => t.unsupported("a dim that is not a tensor"),
     }
 }
 

@@ -114,7 +114,13 @@ pub fn named(t: &mut Tracer<'_>, mapping: VarId) -> Step<Named> {
     for (key, (_, value)) in dict.items {
         match key {
             Key::Str(name) => kwargs.push((name, value)),
-            _ => return t.stop(BreakKind::RaisesException, "keywords must be strings"),
+            Key::Bytes(_)
+            | Key::Int(_)
+            | Key::Float(_)
+            | Key::Tuple(_)
+            | Key::FrozenSet(_)
+            | Key::Identity(_)
+            | Key::Var(_) => return t.stop(BreakKind::RaisesException, "keywords must be strings"),
         }
     }
     Ok(kwargs)

@@ -53,7 +53,7 @@ fn item_of_shape(t: &mut Tracer<'_>, symbol: SymbolId, to: To) -> Option<VarId> 
     let (tensor, at) = shape_rules::item_of_shape(t, symbol)?;
     let dunder = match to {
         To::Item => "item",
-        _ => "__int__",
+        To::Int | To::Float => "__int__",
     };
     if tensors::is_users(t, dunder) {
         return None;

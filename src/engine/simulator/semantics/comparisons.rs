@@ -238,7 +238,9 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
             let same = is_same(t, a, b)?;
             Ok(t.bool(same == (op == CmpOp::Eq)))
         }
-        _ => t.stop(BreakKind::RaisesException, "these objects have no order"),
+        CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => {
+            t.stop(BreakKind::RaisesException, "these objects have no order")
+        }
     }
 }
 

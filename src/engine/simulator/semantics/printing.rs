@@ -121,7 +121,7 @@ fn calls(statements: &[Statement], function: &Obj) -> bool {
             let mut blocks = region.blocks().into_iter();
             blocks.any(|(_, block)| calls(&block.statements, function))
         }
-        _ => false,
+        Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) => false,
     })
 }
 

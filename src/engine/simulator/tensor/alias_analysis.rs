@@ -83,7 +83,7 @@ pub fn recipe(
     }
     let base = match callee {
         Callee::Method(_) | Callee::Attribute(_) => args.first().copied(),
-        _ => viewed(t, args, kwargs)?,
+        Callee::Api(_) | Callee::Layer(_) | Callee::Sir(_) => viewed(t, args, kwargs)?,
     };
     Ok(base.and_then(|base| {
         let Kind::Tensor(tensor) = t.vars.kind(base) else {
@@ -303,7 +303,7 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
         let name = match &view.callee {
             Callee::Method(name) => name.to_string(),
             Callee::Api(function) => function.bind(t.py).getattr("__name__")?.extract()?,
-            _ => return Ok(false),
+            Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => return Ok(false),
         };
         if name == "contiguous" {
             return Ok(true);

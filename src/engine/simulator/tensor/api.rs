@@ -261,7 +261,7 @@ pub fn try_call<'py>(
         Verdict::Refuse(_) if is_of_paddle(t, object, TO_TENSOR)? => {
             Some(device::without_defaults(t, args, kwargs))
         }
-        _ => None,
+        Verdict::Capture | Verdict::Refuse(_) | Verdict::InPlace { .. } | Verdict::NotOurs => None,
     };
     let (args, kwargs) = match &plain {
         Some((args, kwargs)) => (&args[..], &kwargs[..]),

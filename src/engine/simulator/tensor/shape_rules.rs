@@ -32,7 +32,11 @@ pub fn item_of_shape(t: &Tracer<'_>, symbol: SymbolId) -> Option<(SymbolId, usiz
     let it = search.producer(symbol)?;
     match &it.callee {
         Callee::Method(name) if &**name == "__getitem__" => search.item_of_shape(it),
-        _ => None,
+        Callee::Api(_)
+        | Callee::Method(_)
+        | Callee::Attribute(_)
+        | Callee::Layer(_)
+        | Callee::Sir(_) => None,
     }
 }
 
@@ -82,7 +86,7 @@ fn is_none(py: Python<'_>, arg: &Arg) -> bool {
 fn items(arg: &Arg) -> Option<&[Arg]> {
     match arg {
         Arg::List(items) | Arg::Tuple(items) => Some(items),
-        _ => None,
+        Arg::Symbol(_) | Arg::Const(_) | Arg::Dict(_) | Arg::Slice(_) | Arg::NamedTuple(..) => None,
     }
 }
 
@@ -156,14 +160,25 @@ impl<'a, 'py> Search<'a, 'py> {
         let position = position + usize::from(matches!(it.callee, Callee::Layer(_)));
         match argument(it, position, names)? {
             Arg::Symbol(symbol) if self.rank(*symbol).is_some() => Some(*symbol),
-            _ => None,
+            Arg::Symbol(_)
+            | Arg::Const(_)
+            | Arg::List(_)
+            | Arg::Tuple(_)
+            | Arg::Dict(_)
+            | Arg::Slice(_)
+            | Arg::NamedTuple(..) => None,
         }
     }
 
     fn whole(&self, arg: &Arg) -> Option<i64> {
         match arg {
             Arg::Const(value) => value.bind(self.t.py).extract().ok(),
-            _ => None,
+            Arg::Symbol(_)
+            | Arg::List(_)
+            | Arg::Tuple(_)
+            | Arg::Dict(_)
+            | Arg::Slice(_)
+            | Arg::NamedTuple(..) => None,
         }
     }
 
@@ -179,7 +194,12 @@ impl<'a, 'py> Search<'a, 'py> {
     fn made(&self, it: &Statement) -> Option<usize> {
         match it.output {
             Arg::Symbol(symbol) => self.rank(symbol),
-            _ => None,
+            Arg::Const(_)
+            | Arg::List(_)
+            | Arg::Tuple(_)
+            | Arg::Dict(_)
+            | Arg::Slice(_)
+            | Arg::NamedTuple(..) => None,
         }
     }
 
@@ -203,7 +223,12 @@ impl<'a, 'py> Search<'a, 'py> {
             let operand = match argument(it, position, names)? {
                 Arg::Symbol(symbol) => *symbol,
                 Arg::Const(value) if value.bind(self.t.py).extract::<f64>().is_ok() => continue,
-                _ => return None,
+                Arg::Const(_)
+                | Arg::List(_)
+                | Arg::Tuple(_)
+                | Arg::Dict(_)
+                | Arg::Slice(_)
+                | Arg::NamedTuple(..) => return None,
             };
             let rank = self.rank(operand)?;
             if rank < from_end {
@@ -289,7 +314,9 @@ impl<'a, 'py> Search<'a, 'py> {
                 let axis = self.layer(*symbol)?.getattr("start_axis").ok()?;
                 axis.extract().ok()?
             }
-            _ => argument(it, 1, &["start_axis"]).map_or(Some(0), |axis| self.whole(axis))?,
+            Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => {
+                argument(it, 1, &["start_axis"]).map_or(Some(0), |axis| self.whole(axis))?
+            }
         };
         ((at as i64) < start).then_some(())?;
         self.dim(x, at)
@@ -307,7 +334,12 @@ impl<'a, 'py> Search<'a, 'py> {
         let wanted = items(argument(it, 1, &["shape"])?)?;
         match wanted.get(at)? {
             Arg::Symbol(number) => self.number(*number),
-            _ => None,
+            Arg::Const(_)
+            | Arg::List(_)
+            | Arg::Tuple(_)
+            | Arg::Dict(_)
+            | Arg::Slice(_)
+            | Arg::NamedTuple(..) => None,
         }
     }
 

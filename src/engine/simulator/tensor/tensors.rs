@@ -352,7 +352,7 @@ pub fn may_stop(t: &Tracer<'_>, tensor: VarId) -> bool {
     };
     let decides = |statement: &Statement| match &statement.callee {
         Callee::Sir(region) => matches!(**region, Region::If { .. } | Region::While { .. }),
-        _ => false,
+        Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) => false,
     };
     !given && (t.regions > 0 || t.graph.sir.statements.iter().any(decides))
 }

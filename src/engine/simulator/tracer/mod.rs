@@ -71,7 +71,10 @@ impl From<BackendError> for Stop {
     fn from(err: BackendError) -> Self {
         let kind = match err {
             BackendError::BlackListed(_) => BreakKind::BlackListed,
-            _ => BreakKind::InferenceFailed,
+            BackendError::Refused(_)
+            | BackendError::Raised(_)
+            | BackendError::Compile(_)
+            | BackendError::DeadSymbol(_) => BreakKind::InferenceFailed,
         };
         Break::new(kind, err.to_string()).into()
     }

@@ -54,7 +54,7 @@ const OPERATORS: usize = 3;
 pub fn of_operators(sir: &StatementIr) -> usize {
     let is_operator = |it: &&Statement| match &it.callee {
         Callee::Method(name) => name.starts_with("__"),
-        _ => false,
+        Callee::Api(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
     };
     sir.statements.iter().filter(is_operator).count() / OPERATORS
 }
@@ -175,7 +175,9 @@ impl Translated {
         if count == SETTLED {
             match &entry.plan {
                 Plan::Resume(_) => self.note_fallback(BreakId::CutsCostMore, SMALL_PIECES),
-                _ => self.note_fallback(BreakId::GuardsCostMore, SMALL_GRAPH),
+                Plan::Direct(_) | Plan::Code(_) => {
+                    self.note_fallback(BreakId::GuardsCostMore, SMALL_GRAPH)
+                }
             }
             gains.losses.store(SETTLED + 1, Ordering::Relaxed);
         }

@@ -155,7 +155,7 @@ fn keep<'py>(output: &Arg, result: Bound<'py, PyAny>, values: &mut Values<'py>) 
                 keep(item, result.get_item(at).ok()?, values)?;
             }
         }
-        _ => {}
+        Arg::Const(_) | Arg::Dict(_) | Arg::Slice(_) | Arg::NamedTuple(..) => {}
     }
     Some(())
 }

@@ -115,7 +115,12 @@ pub(in crate::simulator) fn method(
         .call(t.py, callee, rest, Vec::new(), loc, &mut |_| None)?
     {
         Arg::Symbol(symbol) => Ok(symbol),
-        _ => refuse(t, format!("{name}() is not a tensor")),
+        Arg::Const(_)
+        | Arg::List(_)
+        | Arg::Tuple(_)
+        | Arg::Dict(_)
+        | Arg::Slice(_)
+        | Arg::NamedTuple(..) => refuse(t, format!("{name}() is not a tensor")),
     }
 }
 
@@ -162,7 +167,12 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
     ];
     Ok(match function(t, "paddle", "full", args)? {
         Arg::Symbol(symbol) => Some(symbol),
-        _ => None,
+        Arg::Const(_)
+        | Arg::List(_)
+        | Arg::Tuple(_)
+        | Arg::Dict(_)
+        | Arg::Slice(_)
+        | Arg::NamedTuple(..) => None,
     })
 }
 
@@ -334,7 +344,7 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
         BinOp::Pow => return program_numbers::power(t, a, b),
         BinOp::LShift | BinOp::RShift => return program_numbers::shift(t, op, a, b),
         BinOp::And | BinOp::Or | BinOp::Xor => return program_numbers::bitwise(t, op, a, b),
-        _ => {
+        BinOp::MatMul | BinOp::TrueDiv => {
             return refuse(
                 t,
                 format!("the operator {} on a number of the graph", op.stem()),

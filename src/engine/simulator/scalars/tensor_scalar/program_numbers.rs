@@ -248,7 +248,7 @@ pub fn called(
                 item::is_below(t, given, (1_i64 << 53) as f64)?;
                 given
             }
-            _ => symbol,
+            Takes::Float | Takes::Either => symbol,
         };
         if matches!(name, "ceil" | "floor" | "trunc" | "round") {
             item::is_small(t, given)?;
@@ -393,7 +393,7 @@ pub fn assumptions(py: Python<'_>, sir: &StatementIr) -> Vec<String> {
                     found.push(format!("{} ({})", text.bind(py), it.loc));
                 }
             }
-            _ => {}
+            Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) => {}
         }
     }
     found
@@ -449,6 +449,11 @@ fn apply(t: &mut Tracer<'_>, name: &str, args: &[SymbolId]) -> Step<VarId> {
     let args = args.iter().map(|arg| Arg::Symbol(*arg)).collect();
     match tensor_scalar::function(t, "paddle_sot_rs._graph.arithmetic", name, args)? {
         Arg::Symbol(symbol) => Ok(item::variable(t, symbol)),
-        _ => refuse(t, format!("{name}() is not a number")),
+        Arg::Const(_)
+        | Arg::List(_)
+        | Arg::Tuple(_)
+        | Arg::Dict(_)
+        | Arg::Slice(_)
+        | Arg::NamedTuple(..) => refuse(t, format!("{name}() is not a number")),
     }
 }

@@ -286,6 +286,6 @@ pub(super) fn bind(
                 function,
             }))
         }
-        _ => user_descriptor(t, obj, class, found, tracker),
+        Descriptor::Data | Descriptor::NonData => user_descriptor(t, obj, class, found, tracker),
     }
 }

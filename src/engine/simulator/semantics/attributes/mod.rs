@@ -327,7 +327,7 @@ fn check_module(
     classes::guard_descriptor(t, &found, SETS);
     match descriptor(&found) {
         Descriptor::Data => t.unsupported(format!("{name} is computed by the module")),
-        _ => Ok(()),
+        Descriptor::NonData | Descriptor::Plain => Ok(()),
     }
 }
 

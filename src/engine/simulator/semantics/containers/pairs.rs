@@ -196,7 +196,9 @@ fn by_items(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> Step<Var
             return match op {
                 CmpOp::Eq => Ok(t.bool(false)),
                 CmpOp::Ne => Ok(t.bool(true)),
-                _ => comparisons::compare(t, op, *a, *b),
+                CmpOp::Lt | CmpOp::Le | CmpOp::Gt | CmpOp::Ge => {
+                    comparisons::compare(t, op, *a, *b)
+                }
             };
         }
     }

@@ -126,7 +126,7 @@ fn key_of(t: &mut Tracer<'_>, key: &Arg) -> Option<VarId> {
             let parts = [key_of(t, start)?, key_of(t, stop)?, key_of(t, step)?];
             t.add(Kind::Slice(parts))
         }
-        _ => return None,
+        Arg::Symbol(_) | Arg::List(_) | Arg::Dict(_) | Arg::NamedTuple(..) => return None,
     })
 }
 
