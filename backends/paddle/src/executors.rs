@@ -14,8 +14,35 @@ use pyo3::sync::PyOnceLock;
 use crate::double_backward::waits_for_backward;
 use crate::{executor_lock, flags, onednn};
 
-/// Scopes that are gone while their executors are not.
-static GONE: AtomicUsize = AtomicUsize::new(0);
+/// What the process knows of Paddle's executors. It is one for all threads, as they are.
+struct ExecutorRuntime {
+    /// Scopes that are gone while their executors are not.
+    gone: AtomicUsize,
+    /// How often all executors were dropped, and one: those made under a smaller number are gone.
+    epoch: AtomicUsize,
+    /// Scopes that are of no use any more, until their executors are gone: Paddle would find those
+    /// for a new scope at the same address.
+    addresses: Mutex<Vec<Py<PyAny>>>,
+    /// What goes before they are dropped, while no program runs.
+    hooks: Mutex<Vec<fn()>>,
+    /// Whether they collect before they free: see [`be_patient`].
+    patient: PyOnceLock<()>,
+    /// The bits of what the flag was set to for a backward that has begun; 0: nothing is to be put
+    /// back.
+    lent: AtomicU64,
+    /// Runs of loops under way, and what the user had set the flag to.
+    loops: Mutex<(usize, Option<f64>)>,
+}
+
+static RUNTIME: ExecutorRuntime = ExecutorRuntime {
+    gone: AtomicUsize::new(0),
+    epoch: AtomicUsize::new(1),
+    addresses: Mutex::new(Vec::new()),
+    hooks: Mutex::new(Vec::new()),
+    patient: PyOnceLock::new(),
+    lent: AtomicU64::new(0),
+    loops: Mutex::new((0, None)),
+};
 
 /// So many, before all executors are dropped. Those of living graphs are made again at the next
 /// run, which takes about as long as a call.
@@ -25,21 +52,14 @@ const MANY: usize = 64;
 /// `Scope::is_spoiled`.
 const TOO_MANY: usize = 2 * MANY;
 
-/// How often all executors were dropped, and one: those made under a smaller number are gone.
-static TIMES: AtomicUsize = AtomicUsize::new(1);
-
-/// Scopes that are of no use any more, until their executors are gone: Paddle would find those for
-/// a new scope at the same address.
-static ADDRESSES: Mutex<Vec<Py<PyAny>>> = Mutex::new(Vec::new());
-
 /// Keeps a scope alive for as long as its executors are.
 pub fn keep_address(scope: Py<PyAny>) {
-    lock(&ADDRESSES).push(scope);
+    lock(&RUNTIME.addresses).push(scope);
 }
 
 /// The number that executors made now are known by.
 pub fn epoch() -> usize {
-    TIMES.load(Ordering::Relaxed)
+    RUNTIME.epoch.load(Ordering::Relaxed)
 }
 
 /// The executors of one scope.
@@ -48,21 +68,21 @@ pub struct Executors;
 
 impl Drop for Executors {
     fn drop(&mut self) {
-        GONE.fetch_add(1, Ordering::Relaxed);
+        RUNTIME.gone.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// There will be one more graph: drops what is gone, if that is much.
 pub fn evict(py: Python<'_>) -> PyResult<()> {
-    PATIENT.get_or_try_init(py, || be_patient(py))?;
-    let gone = GONE.load(Ordering::Relaxed);
+    RUNTIME.patient.get_or_try_init(py, || be_patient(py))?;
+    let gone = RUNTIME.gone.load(Ordering::Relaxed);
     if gone < MANY || (gone < TOO_MANY && (waits_for_backward(py)? || others(py, "do_wait")?)) {
         return Ok(());
     }
     // Another thread may be looking for its executor this moment, without the GIL.
     if let Some(_turn) = executor_lock::try_exclusive() {
         drop_all(py)?;
-        GONE.store(0, Ordering::Relaxed);
+        RUNTIME.gone.store(0, Ordering::Relaxed);
     }
     Ok(())
 }
@@ -79,21 +99,18 @@ pub fn drop_executors(py: Python<'_>) -> PyResult<()> {
     }
 }
 
-/// What goes before, while no program runs.
-static HOOKS: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
-
 /// `hook` is called before all executors are dropped.
 pub fn before_dropping(hook: fn()) {
-    lock(&HOOKS).push(hook);
+    lock(&RUNTIME.hooks).push(hook);
 }
 
 fn drop_all(py: Python<'_>) -> PyResult<()> {
-    let hooks = lock(&HOOKS).clone();
+    let hooks = lock(&RUNTIME.hooks).clone();
     hooks.iter().for_each(|hook| hook());
     py.module("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
-    TIMES.fetch_add(1, Ordering::Relaxed);
-    let kept = std::mem::take(&mut *lock(&ADDRESSES));
+    RUNTIME.epoch.fetch_add(1, Ordering::Relaxed);
+    let kept = std::mem::take(&mut *lock(&RUNTIME.addresses));
     drop(kept);
     py.module("paddle_sot_rs._paddle.foreign_programs")?
         .call_method0("invalidate")
@@ -105,8 +122,6 @@ fn others(py: Python<'_>, question: &str) -> PyResult<bool> {
     let others = py.module("paddle_sot_rs._paddle.foreign_programs")?;
     others.call_method0(question)?.extract()
 }
-
-static PATIENT: PyOnceLock<()> = PyOnceLock::new();
 
 const FLAG: &str = "FLAGS_eager_delete_tensor_gb";
 
@@ -186,16 +201,12 @@ pub fn backward_threshold(sir: &StatementIr) -> f64 {
     wanted.max(ENOUGH)
 }
 
-/// The bits of what the flag was set to for a backward that has begun; 0: nothing is to be put
-/// back.
-static LENT: AtomicU64 = AtomicU64::new(0);
-
 /// A backward begins whose executor is yet to be made. That of a small graph frees nothing before
 /// the backward ends; other programs that may begin in the same pass must not see that: they can
 /// have loops.
 pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
     onednn::set_flag(py)?;
-    let has_loops = lock(&LOOPS).0 > 0;
+    let has_loops = lock(&RUNTIME.loops).0 > 0;
     // Any other value is the user's.
     if has_loops || threshold(py)? != ENOUGH {
         return Ok(());
@@ -209,7 +220,7 @@ pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
         return Ok(());
     }
     set_threshold(py, value)?;
-    LENT.store(value.to_bits(), Ordering::Relaxed);
+    RUNTIME.lent.store(value.to_bits(), Ordering::Relaxed);
     Ok(())
 }
 
@@ -217,7 +228,7 @@ pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
 #[pyfunction]
 pub fn restore_flag(py: Python<'_>) -> PyResult<()> {
     onednn::restore_flag(py)?;
-    let lent = LENT.swap(0, Ordering::Relaxed);
+    let lent = RUNTIME.lent.swap(0, Ordering::Relaxed);
     if lent == 0 {
         return Ok(());
     }
@@ -231,7 +242,7 @@ pub fn restore_flag(py: Python<'_>) -> PyResult<()> {
 
 /// Whether there is something to put back.
 pub fn is_lent() -> bool {
-    LENT.load(Ordering::Relaxed) != 0 || onednn::is_lent()
+    RUNTIME.lent.load(Ordering::Relaxed) != 0 || onednn::is_lent()
 }
 
 /// Makes a run whose executor, made for it, frees nothing before the run ends.
@@ -246,9 +257,6 @@ pub fn unhurried<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResu
     answer
 }
 
-/// Runs of loops under way, and what the user had set the flag to.
-static LOOPS: Mutex<(usize, Option<f64>)> = Mutex::new((0, None));
-
 /// A run of captured loops begins. Paddle's loops are wrong in executors that free nothing: what a
 /// round computes shares its memory with what the next round starts from, which writes its own
 /// results there while it still reads. An executor takes the flag over when it is made, that of a
@@ -256,7 +264,7 @@ static LOOPS: Mutex<(usize, Option<f64>)> = Mutex::new((0, None));
 #[pyfunction]
 pub fn begin_loops(py: Python<'_>) -> PyResult<()> {
     let set = threshold(py)?;
-    let mut loops = lock(&LOOPS);
+    let mut loops = lock(&RUNTIME.loops);
     loops.0 += 1;
     if set < 0.0 {
         loops.1 = Some(set);
@@ -270,7 +278,7 @@ pub fn begin_loops(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 pub fn end_loops(py: Python<'_>) -> PyResult<()> {
     let before = {
-        let mut loops = lock(&LOOPS);
+        let mut loops = lock(&RUNTIME.loops);
         loops.0 = loops.0.saturating_sub(1);
         if loops.0 == 0 {
             loops.1.take()
