@@ -506,6 +506,10 @@ class StatsRecord:
         """Why calls ran natively as a whole, oldest first. A new list at each read."""
 
     @property
+    def own_steps(self) -> dict[str, int]:
+        """Why deferred steps of optimizers ran Paddle's own code, and how often. A new dict at each read."""
+
+    @property
     def seconds(self) -> tuple[float, float, float]:
         """What translations took: trace, infer, backend."""
 
@@ -726,6 +730,19 @@ def operators(fact: str) -> set[str]:
 
 def operator_facts() -> dict[str, list[str]]:
     """The table of operators: what each row says, as text. `make probe-ops` compares it with the installed Paddle."""
+
+def optimizer_updates(
+    parameters: list[Any], created: set[str] | None, tables: tuple[dict[str, Any], ...], shaped: int
+) -> tuple[list[Any], list[Any], tuple[list[Any], ...], list[Any] | None, list[Any] | None] | str:
+    """What a step of an optimizer updates, or why Paddle's own step has to run.
+
+    Parameters that have a gradient, the gradients, a list of states for each of `tables`, factors of the learning rate
+    and regularizers where one has any. The first `shaped` of `tables` hold states of a parameter's dims, the others
+    of one number; `created` has the names of parameters whose states were made.
+    """
+
+def are_in_any_order(*lists: list[Any]) -> bool:
+    """Whether tensors of these lists surely have no memory in common: they may be updated in any order."""
 
 def whole_arguments() -> dict[str, int]:
     """The functions whose arguments are whole numbers and lists of them, and from which place on."""

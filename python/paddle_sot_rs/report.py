@@ -71,6 +71,8 @@ class Stats:
         recompiles: the guard that failed at each miss of a function that had translations.
         fallbacks: why calls ran natively as a whole; each once, with a count.
         seconds: what translations took, by phase.
+        own_steps: why steps of optimizers in whole train steps ran Paddle's own code, and how often. The first
+            step of each does, since it makes the states.
     """
 
     graphs: int = 0
@@ -82,6 +84,7 @@ class Stats:
     recompiles: list[str] = field(default_factory=list)
     fallbacks: list[GraphBreak] = field(default_factory=list)
     seconds: Seconds = field(default_factory=Seconds)
+    own_steps: dict[str, int] = field(default_factory=dict)
 
 
 def _break(record: Any) -> GraphBreak:
@@ -138,6 +141,7 @@ def stats(fn: Any = None) -> Stats:
         list(record.recompiles),
         [_break(item) for item in record.fallbacks],
         Seconds(*record.seconds),
+        dict(record.own_steps),
     )
 
 

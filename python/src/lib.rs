@@ -3,6 +3,7 @@
 mod debug;
 mod frame;
 mod frozen;
+mod optimizers;
 mod options;
 mod package;
 mod process;
@@ -77,6 +78,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(registry::operators, module)?)?;
     module.add_function(wrap_pyfunction!(registry::operator_facts, module)?)?;
     module.add_function(wrap_pyfunction!(registry::whole_arguments, module)?)?;
+    module.add_function(wrap_pyfunction!(optimizers::optimizer_updates, module)?)?;
+    module.add_function(wrap_pyfunction!(optimizers::are_in_any_order, module)?)?;
     module.add_class::<frame::CustomCode>()?;
     module.add_class::<frame::Frame>()?;
     module.add_function(wrap_pyfunction!(frame::set_eval_frame, module)?)?;

@@ -1,5 +1,7 @@
 //! Plain records handed to Python.
 
+use std::collections::HashMap;
+
 use paddle_sot::reason::{Break, BreakId, Seconds, SourceLoc, Stats};
 use paddle_sot::translate;
 use pyo3::prelude::*;
@@ -57,6 +59,7 @@ pub struct StatsRecord {
     graph_breaks: Vec<BreakRecord>,
     recompiles: Vec<String>,
     fallbacks: Vec<BreakRecord>,
+    own_steps: HashMap<String, u64>,
     seconds: (f64, f64, f64),
 }
 
@@ -83,6 +86,7 @@ impl From<&Stats> for StatsRecord {
                 .iter()
                 .map(|event| BreakRecord::new(&event.reason, event.count))
                 .collect(),
+            own_steps: stats.own_steps.iter().cloned().collect(),
             seconds: of_phases(&stats.seconds),
         }
     }

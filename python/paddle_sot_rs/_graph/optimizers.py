@@ -2,8 +2,8 @@
 
 `Optimizer.step` makes a helper, guards of programs and lists of blocks in each call, and looks everything up by
 names, parameter by parameter: three quarters of its time, where parameters are small. Once it has run, all that stays
-as it is, and a step is the same kernels with the same arguments in the same order. Where anything is not as it was,
-the step is Paddle's own.
+as it is, and a step is the same kernels with the same arguments in the same order, or one kernel that does what they
+do. Where anything is not as it was, the step is Paddle's own, and is counted with the reason.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from paddle.nn import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from paddle.optimizer import SGD, Adam, AdamW, Momentum
 from paddle.optimizer import optimizer as base
 from paddle.optimizer.lr import LRScheduler
-from paddle.regularizer import L2Decay
+from paddle.regularizer import L1Decay, L2Decay
 
-Updates: TypeAlias = list[tuple[Any, Any]]
-States: TypeAlias = list[tuple[Any, ...]]
+from .. import _core
+from . import updates
+from .updates import Updates
 
 try:
     from paddle.distributed.auto_parallel.fully_shard_fusion import get_fsdp_context as _fsdp_context
@@ -32,25 +33,31 @@ except ImportError:  # Paddle 3.2 shards no optimizers that way.
         return None
 
 
-_CLIPS = (ClipGradByValue, ClipGradByNorm, ClipGradByGlobalNorm)
-_DTYPES = (paddle.float32, paddle.float64)
+# A group of parameters, or None of a plain list; and what is updated.
+Parts: TypeAlias = list[tuple[dict[str, Any] | None, Updates]]
+
+_CLIPS = (type(None), ClipGradByValue, ClipGradByNorm, ClipGradByGlobalNorm)
+_REGULARIZERS = (type(None), L1Decay, L2Decay)
 
 
-class _NotSettledError(Exception):
-    """The optimizer's own step has to run."""
+class _OwnStepError(Exception):
+    """The optimizer's own step has to run; the argument says why."""
 
 
-def step_of(optimizer: Any) -> Callable[[Any], Any]:
-    """The function of an optimizer that runs its step."""
-    known = _KINDS.get(type(optimizer))
-    if known is None:
-        return type(optimizer).step
-    states_of, kernel = known
+def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any], Any]:
+    """The function of an optimizer that runs its step; `note` is told why it is Paddle's own."""
     try:
-        updates = _updates(optimizer)
-        states = list(states_of(optimizer, updates))
-        rate = optimizer._learning_rate_map[framework.default_main_program()]
-    except (_NotSettledError, KeyError):
+        known = _KINDS.get(type(optimizer))
+        if known is None:
+            raise _OwnStepError(f"optimizers of class {type(optimizer).__name__} are not prepared")
+        tables_of, kernel = known
+        parts = list(_parts(optimizer, tables_of))
+        rate = optimizer._learning_rate_map.get(framework.default_main_program())
+        if rate is None:
+            raise _OwnStepError("states are made")
+    except _OwnStepError as error:
+        if note is not None:
+            note(str(error))
         return type(optimizer).step
 
     def step(optimizer: Any) -> None:
@@ -58,168 +65,168 @@ def step_of(optimizer: Any) -> Callable[[Any], Any]:
         had_gradients = tracer._has_grad
         tracer._has_grad = False
         try:
-            _run(optimizer, kernel, updates, states, rate)
+            _run(optimizer, kernel, parts, rate)
         finally:
             tracer._has_grad = had_gradients
 
     return step
 
 
-def _run(optimizer: Any, kernel: Any, updates: Updates, states: States, rate: Any) -> None:
-    clip = optimizer._grad_clip
-    if type(clip) is ClipGradByGlobalNorm:
-        updates = _clip_by_global_norm(clip, updates)
-    elif clip is not None:
-        updates = clip(updates)
-    decay = optimizer.regularization
-    if type(decay) is L2Decay:
-        updates = [(parameter, _decayed(decay, parameter, gradient)) for parameter, gradient in updates]
-    elif decay is not None:
-        updates = optimizer.append_regularization_ops(updates, decay)
+def _run(optimizer: Any, kernel: Any, parts: Parts, rate: Any) -> None:
+    for group, given in parts:
+        clip = optimizer._grad_clip if group is None else group["grad_clip"]
+        if type(clip) is ClipGradByGlobalNorm:
+            given = updates.clip_by_global_norm(clip, given)
+        elif clip is not None:
+            given = updates.clip(clip, given)
+        given = updates.regularize(optimizer, given)
+        schedule = optimizer._learning_rate
+        if not isinstance(schedule, float):
+            value = float(schedule())
+            _C_ops.full_(rate, rate.shape, value, rate.dtype, framework._current_expected_place())
+        if group is not None:
+            optimizer._update_param_group(group)
+        kernel(optimizer, given, rate)
+        core._set_warmup(False)
+
+
+def _parts(optimizer: Any, tables_of: Any) -> Iterator[tuple[dict[str, Any] | None, Updates]]:
+    """Groups and what is updated, where a step does nothing else than that."""
+    _check_state(optimizer)
+    groups = _groups(optimizer)
+    tables, shaped = tables_of(optimizer)
+    created = optimizer._already_create_accumulator if tables else None
+    for group in groups:
+        parameters = optimizer._param_groups if group is None else group["params"]
+        clip = optimizer._grad_clip if group is None else group["grad_clip"]
+        if type(clip) not in _CLIPS:
+            raise _OwnStepError("gradients are clipped by code of the user's")
+        found = _core.optimizer_updates(parameters, created, tables, shaped)
+        if isinstance(found, str):
+            raise _OwnStepError(found)
+        given = Updates(*found)
+        if given.rates is not None and not all(type(rate) in (float, int) for rate in given.rates):
+            raise _OwnStepError("the learning rate of a parameter is no number")
+        if given.regularizers is not None and not all(type(it) in _REGULARIZERS for it in given.regularizers):
+            raise _OwnStepError("a parameter has a regularizer of the user's")
+        yield group, given
+
+
+def _groups(optimizer: Any) -> list[Any]:
+    """The groups of an optimizer; one that is None where its parameters are in a plain list."""
+    parameters, groups = optimizer._parameter_list, optimizer._param_groups
+    if type(parameters) is not list or type(groups) is not list or not parameters or not groups:
+        raise _OwnStepError("it has no parameters")
+    # Some classes go through the one, some through the other.
+    if not isinstance(parameters[0], dict) and parameters is groups:
+        return [None]
+    if not isinstance(parameters[0], dict) or not _HAVE_GROUPS.get(type(optimizer), False):
+        raise _OwnStepError("its parameters are in groups that are not prepared")
+    for group in groups:
+        is_plain = type(group) is dict and type(group.get("params")) is list and "grad_clip" in group
+        if not is_plain:
+            raise _OwnStepError("a group of parameters is not as the optimizer made it")
+    return groups
+
+
+def _check_state(optimizer: Any) -> None:
+    """Raises where a step does more than to update parameters by gradients."""
     schedule = optimizer._learning_rate
-    if not isinstance(schedule, float):
-        value = float(schedule())
-        _C_ops.full_(rate, rate.shape, value, rate.dtype, framework._current_expected_place())
-    kernel(optimizer, updates, states, rate)
-    core._set_warmup(False)
-
-
-def _decayed(decay: Any, parameter: Any, gradient: Any) -> Any:
-    """`_create_regularization_of_grad` of a parameter without a decay of its own."""
-    return _C_ops.add_n([gradient, _C_ops.scale(parameter, decay._coeff, 0.0, True)])
-
-
-def _clip_by_global_norm(clip: Any, updates: Updates) -> Updates:
-    """`clip(updates)` for dense gradients of one process and dtype: the same kernels in the same order."""
-    clipped = [gradient for parameter, gradient in updates if getattr(parameter, "need_clip", True) is not False]
-    plain = (
-        clipped
-        and not clip.auto_skip_clip
-        and not clip.should_comm_on_shard_dim
-        and all(gradient.dtype is paddle.float32 and gradient.ndim for gradient in clipped)
-        and framework._dygraph_tracer()._amp_level == core.AmpLevel.O0
-    )
-    if not plain:
-        return clip(updates)
-    squares = [_C_ops.squared_l2_norm(gradient) for gradient in clipped]
-    total = _C_ops.sum(_C_ops.stack(squares, 0), [], None, False)
-    norm = _C_ops.sqrt(_C_ops.sum(_C_ops.stack([total], 0), [], None, False))
-    most = paddle.full(shape=[1], dtype="float32", fill_value=clip.clip_norm)
-    rate = _C_ops.divide(most, _C_ops.maximum(norm, most))
-    for gradient in clipped:
-        _C_ops.multiply_(gradient, rate)
-    return updates
-
-
-def _updates(optimizer: Any) -> Updates:
-    """Parameters and gradients, where a step does nothing else than to update those by these."""
-    schedule = optimizer._learning_rate
-    parameters = optimizer._param_groups
-    settled = (
-        not (parameters and isinstance(parameters[0], dict))
-        # Some classes go through the one, some through the other.
-        and optimizer._parameter_list is parameters
-        and not optimizer._use_multi_tensor
-        and optimizer._auxiliary_vars.get("found_inf") is None
-        and not optimizer._need_refuse
-        and optimizer.fusion_storage is None
-        and (optimizer._grad_clip is None or type(optimizer._grad_clip) in _CLIPS)
-        and (type(schedule) is float or isinstance(schedule, LRScheduler))
-        and not base.g_shard_bypass_dygraph_optimizer
+    if type(schedule) is not float and not isinstance(schedule, LRScheduler):
+        raise _OwnStepError("its learning rate is no number")
+    if optimizer._use_multi_tensor or optimizer._need_refuse or optimizer.fusion_storage is not None:
+        raise _OwnStepError("its states are fused")
+    if optimizer._auxiliary_vars.get("found_inf") is not None:
+        raise _OwnStepError("a scaler looks for gradients that are not finite")
+    is_alone = (
+        not base.g_shard_bypass_dygraph_optimizer
         and _fsdp_context() is None
         and not auto_dp_utils.in_auto_dp_mode()
         and not paddle.base.dygraph.base.in_to_static_mode()
     )
-    if not settled:
-        raise _NotSettledError
-    updates = []
-    created = optimizer._already_create_accumulator
-    for parameter in parameters:
-        if parameter.stop_gradient:
-            continue
-        gradient = parameter._grad_ivar()
-        if gradient is None:
-            continue
-        own, dtype = parameter.__dict__, parameter.dtype
-        usual = (
-            "main_grad" not in own
-            and "_need_shard_auto" not in own
-            and own["regularizer"] is None
-            and own["optimize_attr"]["learning_rate"] == 1.0
-            # Their identity is enough, and comparing them is slow.
-            and dtype in _DTYPES
-            and gradient.dtype is dtype
-            and not gradient.is_selected_rows()
-        )
-        if not usual or (type(optimizer) is not SGD and parameter.name not in created):
-            raise _NotSettledError
-        updates.append((parameter, gradient))
-    return updates
+    if not is_alone:
+        raise _OwnStepError("it is sharded, or steps inside of a program")
 
 
-def _accumulators(optimizer: Any, updates: Updates, *kinds: str) -> Iterator[tuple[Any, ...]]:
+def _tables(optimizer: Any, *kinds: str) -> tuple[dict[str, Any], ...]:
     prefix = "" if optimizer._name is None else f"{optimizer._name}_"
-    tables = [optimizer._accumulators[prefix + kind] for kind in kinds]
-    for parameter, _ in updates:
-        name = parameter.name
-        yield tuple(table[name] for table in tables)
+    tables = optimizer._accumulators
+    names = [prefix + kind for kind in kinds]
+    if not all(name in tables for name in names):
+        raise _OwnStepError("states are made")
+    return tuple(tables[name] for name in names)
 
 
-def _no_states(optimizer: Any, updates: Updates) -> Iterator[tuple[Any, ...]]:
-    return iter([()] * len(updates))
+def _no_states(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int]:
+    return (), 0
 
 
-def _velocities(optimizer: Any, updates: Updates) -> Iterator[tuple[Any, ...]]:
-    return _accumulators(optimizer, updates, optimizer._velocity_acc_str)
+def _velocities(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int]:
+    return _tables(optimizer, optimizer._velocity_acc_str), 1
 
 
-def _moments(optimizer: Any, updates: Updates) -> Iterator[tuple[Any, ...]]:
-    plain = (
-        type(optimizer._beta1) is float
-        and type(optimizer._beta2) is float
-        and not optimizer._amsgrad
-        and getattr(optimizer, "_lr_ratio", None) is None
-    )
-    if not plain:
-        raise _NotSettledError
-    kinds = ("_moment1_acc_str", "_moment2_acc_str", "_beta1_pow_acc_str", "_beta2_pow_acc_str")
-    return _accumulators(optimizer, updates, *(getattr(optimizer, kind) for kind in kinds))
+def _moments(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int]:
+    """Both moments, the greatest second one if that is asked for, and powers of both betas."""
+    if getattr(optimizer, "_lr_ratio", None) is not None:
+        raise _OwnStepError("it asks for a rate of each layer")
+    numbers = optimizer._beta1, optimizer._beta2, optimizer._epsilon
+    groups = [] if optimizer._param_groups is optimizer._parameter_list else optimizer._param_groups
+    for group in groups:
+        numbers += tuple(group.get(name, 0.0) for name in ("beta1", "beta2", "epsilon"))
+    flags = optimizer._amsgrad, optimizer._lazy_mode
+    if not all(type(number) is float for number in numbers) or not all(type(flag) is bool for flag in flags):
+        raise _OwnStepError("its settings are no numbers and flags of Python's")
+    moments = (optimizer._moment1_acc_str, optimizer._moment2_acc_str)
+    if optimizer._amsgrad:
+        moments += (optimizer._moment2_acc_max_str,)
+    powers = optimizer._beta1_pow_acc_str, optimizer._beta2_pow_acc_str
+    return _tables(optimizer, *moments, *powers), len(moments)
 
 
-def _sgd(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
+def _sgd(optimizer: Any, given: Updates, rate: Any) -> None:
     kernel = _C_ops.sgd_
-    for parameter, gradient in updates:
-        kernel(parameter, rate, gradient, None, False)
+    for parameter, gradient, factor in given.rows():
+        kernel(parameter, updates.scaled(rate, factor), gradient, None, False)
 
 
-def _momentum(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
+def _momentum(optimizer: Any, given: Updates, rate: Any) -> None:
     kernel, momentum, nesterov = _C_ops.momentum_, optimizer._momentum, optimizer._use_nesterov
     method, coefficient = optimizer._regularization_method, optimizer._regularization_coeff
     scale = optimizer._rescale_grad
-    for (parameter, gradient), (velocity,) in zip(updates, states, strict=True):
-        kernel(parameter, gradient, velocity, rate, None, momentum, nesterov, method, coefficient, False, scale)
+    for parameter, gradient, factor, velocity in given.rows():
+        own = updates.scaled(rate, factor)
+        kernel(parameter, gradient, velocity, own, None, momentum, nesterov, method, coefficient, False, scale)
 
 
-def _adam(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
-    _by_moments(_C_ops.adam_, lambda parameter: (), optimizer, updates, states, rate)
+def _adam(optimizer: Any, given: Updates, rate: Any) -> None:
+    if updates.can_fuse():
+        for (factor, _), some in given.parts([False] * len(given.parameters)):
+            updates.fused(optimizer, some, updates.scaled(rate, factor), 0.0, decays=False)
+        return
+    _one_by_one(_C_ops.adam_, [()] * len(given.parameters), optimizer, given, rate)
 
 
-def _adamw(optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
+def _adamw(optimizer: Any, given: Updates, rate: Any) -> None:
     decay, decays = optimizer._weight_decay, optimizer._apply_decay_param_fun
+    count = len(given.parameters)
+    which = [True] * count if decays is None else [bool(decays(it.name)) for it in given.parameters]
+    if updates.can_fuse():
+        for (factor, decaying), some in given.parts(which):
+            updates.fused(optimizer, some, updates.scaled(rate, factor), decay, decays=decaying)
+        return
+    _one_by_one(_C_ops.adamw_, [(1.0, decay, it) for it in which], optimizer, given, rate)
 
-    def decaying(parameter: Any) -> tuple[Any, ...]:
-        return 1.0, decay, decays is None or bool(decays(parameter.name))
 
-    _by_moments(_C_ops.adamw_, decaying, optimizer, updates, states, rate)
-
-
-def _by_moments(kernel: Any, own: Any, optimizer: Any, updates: Updates, states: States, rate: Any) -> None:
-    """`own` makes what a kernel takes between the settings that both have."""
+def _one_by_one(kernel: Any, own: list[Any], optimizer: Any, given: Updates, rate: Any) -> None:
+    """`own` has what a kernel takes between the settings that both have."""
     betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
-    end = optimizer._lazy_mode, 1000, False, False, False
-    for (parameter, gradient), (first, second, power1, power2) in zip(updates, states, strict=True):
-        tensors = parameter, gradient, rate, first, second, None, power1, power2, None, None
-        kernel(*tensors, *betas, *own(parameter), *end)
+    amsgrad = optimizer._amsgrad
+    end = optimizer._lazy_mode, 1000, False, False, amsgrad
+    for (parameter, gradient, factor, *states), settings in zip(given.rows(), own, strict=True):
+        first, second, *most, power1, power2 = states
+        most = most[0] if amsgrad else None
+        moments = first, second, most, power1, power2, None, None
+        kernel(parameter, gradient, updates.scaled(rate, factor), *moments, *betas, *settings, *end)
 
 
 # States of parameters, and the kernel that takes them.
@@ -229,3 +236,6 @@ _KINDS: dict[type, tuple[Any, Any]] = {
     Adam: (_moments, _adam),
     AdamW: (_moments, _adamw),
 }
+
+# Classes whose groups are prepared.
+_HAVE_GROUPS: dict[type, bool] = {Adam: True, AdamW: True, Momentum: True, SGD: True}

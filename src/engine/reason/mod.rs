@@ -4,6 +4,7 @@
 mod break_id;
 mod catalogue;
 mod excerpt;
+mod own_steps;
 mod phases;
 mod stats;
 mod table;
@@ -11,6 +12,7 @@ mod table;
 pub use crate::bytecode::{Columns, SourceLoc};
 pub use break_id::BreakInfo;
 pub use catalogue::{Break, BreakCode, BreakKind};
+pub use own_steps::NoteOwnStep;
 pub use phases::{show_progress, timed, Clock, Phase, Seconds};
 pub use stats::{Fallback, GraphBreakEvent, Recompile, Stats};
 pub use table::BreakId;

@@ -50,6 +50,8 @@ pub struct Stats {
     pub recompiles: Vec<Recompile>,
     /// Frames run natively.
     pub fallbacks: Vec<Fallback>,
+    /// Why steps of optimizers ran Paddle's own code, and how often.
+    pub own_steps: Vec<(String, u64)>,
     /// What translations took.
     pub seconds: Seconds,
 }
@@ -66,6 +68,7 @@ impl Stats {
             graph_breaks: Vec::new(),
             recompiles: Vec::new(),
             fallbacks: Vec::new(),
+            own_steps: Vec::new(),
             seconds: Seconds::NONE,
         }
     }
@@ -100,6 +103,14 @@ impl Stats {
         count
     }
 
+    /// Counts steps of optimizers that ran Paddle's own code.
+    pub fn note_own_steps(&mut self, reason: &str, count: u64) {
+        match self.own_steps.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, known)) => *known += count,
+            None => self.own_steps.push((reason.to_owned(), count)),
+        }
+    }
+
     /// Adds the counts of `other` to this one.
     pub fn merge(&mut self, other: &Stats) {
         self.graphs += other.graphs;
@@ -115,7 +126,11 @@ impl Stats {
         for event in &other.fallbacks {
             self.note_fallback(&event.function, &event.reason, event.count);
         }
+        for (reason, count) in &other.own_steps {
+            self.note_own_steps(reason, *count);
+        }
     }
+
     /// Forgets all but the newest `count` events of each list; the numbers stay.
     pub fn keep_newest_events(&mut self, count: usize) {
         fn trim<T>(events: &mut Vec<T>, count: usize) {

@@ -31,7 +31,7 @@ use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::finish::{finish, Traced};
-use super::function::{shown, Entry, Translated};
+use super::function::{shown, Entry, Shared, Translated};
 use super::pin;
 use super::resumes::resume_function;
 
@@ -279,6 +279,7 @@ pub(super) fn simulate<'py>(
         changed_later: lock(&of.shared.changed_later).clone(),
         ..lock(&of.detours).clone()
     };
+    trace_options.note_own_step = Some(Shared::note_own_step(&of.shared));
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
     let mut tracer = Tracer::new(
         py,

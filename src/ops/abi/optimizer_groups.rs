@@ -79,13 +79,19 @@ fn is_plain_group(group: &Bound<'_, PyDict>) -> PyResult<bool> {
     Ok(true)
 }
 
-fn is_plain_parameter(parameter: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Whether it is a parameter or a tensor, and of no class of the user's.
+pub(super) fn is_parameter(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static CLASSES: PyOnceLock<Vec<Py<PyType>>> = PyOnceLock::new();
-    let py = parameter.py();
-    if !is_one_of(
-        parameter,
+    let py = object.py();
+    Ok(is_one_of(
+        object,
         CLASSES.get_or_try_init(py, || found(py, PARAMETERS))?,
-    ) {
+    ))
+}
+
+fn is_plain_parameter(parameter: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = parameter.py();
+    if !is_parameter(parameter)? {
         return Ok(false);
     }
     let Some(own) = attributes(parameter) else {
@@ -125,7 +131,7 @@ fn found(py: Python<'_>, names: &[(&str, &str)]) -> PyResult<Vec<Py<PyType>>> {
 }
 
 /// The instance dictionary of an object.
-fn attributes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+pub(super) fn attributes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
     let py = object.py();
     let dict = instance_dict(py, object.as_ptr());
     match dict.is_null() {

@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::obj::Obj;
-use crate::reason::SourceLoc;
+use crate::reason::{NoteOwnStep, SourceLoc};
 use crate::tracker::TrackerRef;
 
 /// What a translation is made for: what the user asked for, and what is known of the function.
@@ -34,6 +34,8 @@ pub struct TraceOptions {
     pub max_depth: usize,
     /// Most instructions one translation simulates, where it is not the usual bound.
     pub max_steps: Option<usize>,
+    /// Told why a deferred step of an optimizer runs Paddle's own code.
+    pub note_own_step: Option<NoteOwnStep>,
     /// What differs between calls.
     pub varies: Differing,
     /// Instructions that are followed in another way than others.

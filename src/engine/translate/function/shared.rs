@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bytecode::ResumeSpec;
 use crate::obj::Obj;
-use crate::reason::{SourceLoc, Stats};
+use crate::reason::{NoteOwnStep, SourceLoc, Stats};
 use crate::simulator::TraceOptions;
 use crate::sync::lock;
 use crate::translate::callees::Listener;
@@ -95,6 +95,16 @@ impl Shared {
             frames: Mutex::default(),
             listened: AtomicUsize::new(0),
             found_graphs: AtomicBool::new(false),
+        })
+    }
+
+    /// What generated code counts steps of optimizers by.
+    pub(in crate::translate) fn note_own_step(shared: &Arc<Self>) -> NoteOwnStep {
+        let shared = Arc::downgrade(shared);
+        NoteOwnStep::new(move |reason| {
+            if let Some(shared) = shared.upgrade() {
+                lock(&shared.stats).note_own_steps(reason, 1);
+            }
         })
     }
 

@@ -45,6 +45,7 @@ const PARTS_OF_STEP: &[&str] = &[
     "_global_learning_rate",
     "_is_dtype_fp16_or_bf16",
     "_maybe_refuse",
+    "_update_param_group",
     "append_regularization_ops",
     "clear_grad",
     "step",
@@ -59,18 +60,17 @@ const PARTS_OF_RATE: &[&str] = &["__call__", "__getattr__", "__getattribute__", 
 /// Attributes that no step changes: the others are not read behind one.
 const SETTINGS: &[&str] = &[
     "_apply_decay_param_fun",
-    "_beta1",
-    "_beta2",
-    "_epsilon",
     "_grad_clip",
     "_learning_rate",
     "_lr_ratio",
     "_name",
     "_param_groups",
     "_parameter_list",
-    "_weight_decay",
     "regularization",
 ];
+
+/// Attributes that a step sets where parameters are in groups.
+const SET_FROM_GROUPS: &[&str] = &["_beta1", "_beta2", "_epsilon", "_weight_decay"];
 
 /// A method of an optimizer.
 pub(super) struct Method {
@@ -194,10 +194,7 @@ fn of_optimizer(
         return Ok(None);
     }
     let through = match method.name == "step" {
-        true => {
-            let own = t.py.module("paddle_sot_rs._graph.optimizers")?;
-            Some(Obj::from(own.getattr("step_of")?))
-        }
+        true => Some(short_step(t)?),
         false => None,
     };
     Ok(Some(Called {
@@ -207,6 +204,15 @@ fn of_optimizer(
         // Who holds a gradient sees that it is cleared.
         changes: true,
     }))
+}
+
+/// What answers with the function that runs an optimizer's step; it is told of those that run
+/// Paddle's own code.
+fn short_step(t: &Tracer<'_>) -> Step<Obj> {
+    let own = t.py.module("paddle_sot_rs._graph.optimizers")?;
+    let partial = t.py.module("functools")?.getattr("partial")?;
+    let note = t.options.note_own_step.clone();
+    Ok(Obj::from(partial.call1((own.getattr("step_of")?, note))?))
 }
 
 /// Whether something that Paddle's step consists of is not Paddle's; guarded to be what it is.
@@ -264,7 +270,7 @@ fn runs_no_other_code(
             if value.is_instance(scheduler(t.py)?.as_any())? {
                 classes::guard_names(t, &class, PARTS_OF_RATE);
             }
-        } else if SETTINGS.contains(&&*name) && (value.is_none() || value.is_callable()) {
+        } else if is_setting(&name) && (value.is_none() || value.is_callable()) {
             t.guards
                 .add(&place, GuardKind::Is(Obj::from(value.clone())));
         }
@@ -369,6 +375,11 @@ fn sees(t: &Tracer<'_>, state: &Bound<'_, PyAny>) -> bool {
 /// A dict, or one of a subclass, as accumulators are.
 fn dict_of(value: Option<Bound<'_, PyAny>>) -> Option<Bound<'_, PyDict>> {
     value?.cast_into::<PyDict>().ok()
+}
+
+/// Whether it is an attribute that a step asks for.
+fn is_setting(name: &str) -> bool {
+    SETTINGS.contains(&name) || SET_FROM_GROUPS.contains(&name)
 }
 
 /// Whether no step changes what an optimizer has by this name.

@@ -1,0 +1,143 @@
+"""What a step of an optimizer does with parameters and gradients: clips, decays, and the update of all in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core, framework
+from paddle.nn import ClipGradByGlobalNorm
+from paddle.regularizer import L2Decay
+
+from .. import _core
+
+# Most bytes of a block of the fused kernel: Paddle's default, which CPUs do not ask for.
+_CHUNK = 32 * 2048
+# A program may put others in their places.
+_CLIP_PARTS = ClipGradByGlobalNorm.__call__, ClipGradByGlobalNorm._dygraph_clip
+_DECAY = L2Decay.__call__
+
+
+class Updates(NamedTuple):
+    """Parameters with gradients, and lists of what belongs to each.
+
+    Attributes:
+        parameters: those that have a gradient.
+        gradients: theirs.
+        states: a list for each kind of state.
+        rates: factors of the learning rate, where one is not 1.
+        regularizers: their own, where one has any.
+    """
+
+    parameters: list[Any]
+    gradients: list[Any]
+    states: tuple[list[Any], ...]
+    rates: list[Any] | None
+    regularizers: list[Any] | None
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Parameter, gradient, factor and states of each."""
+        rates = [1.0] * len(self.parameters) if self.rates is None else self.rates
+        return zip(self.parameters, self.gradients, rates, *self.states, strict=True)
+
+    def parts(self, decays: list[bool]) -> Iterator[tuple[tuple[Any, bool], Updates]]:
+        """Those that have a factor and whether they decay in common, with both: as few parts as may be."""
+        count = len(self.parameters)
+        rates = [1.0] * count if self.rates is None else self.rates
+        keys = list(zip(rates, decays, strict=True))
+        if not keys:
+            return
+        if keys.count(keys[0]) == count:
+            yield keys[0], self
+            return
+        places: dict[Any, list[int]] = {}
+        if _core.are_in_any_order(self.parameters, self.gradients, *self.states):
+            for at, key in enumerate(keys):
+                places.setdefault(key, []).append(at)
+            for key, some in places.items():
+                yield key, self._only(some)
+            return
+        first = 0
+        for at in range(1, count + 1):
+            if at == count or keys[at] != keys[first]:
+                yield keys[first], self._only(range(first, at))
+                first = at
+
+    def _only(self, places: Any) -> Updates:
+        lists = (self.parameters, self.gradients, *self.states)
+        parameters, gradients, *states = ([each[at] for at in places] for each in lists)
+        return Updates(parameters, gradients, tuple(states), None, None)
+
+
+def clip(clip: Any, given: Updates) -> Updates:
+    """What a clip of Paddle's answers with."""
+    clipped = clip(list(zip(given.parameters, given.gradients, strict=True)))
+    return given._replace(gradients=[gradient for _, gradient in clipped])
+
+
+def clip_by_global_norm(own: Any, given: Updates) -> Updates:
+    """`clip(own, given)` for dense gradients of one process and dtype: the same kernels in the same order."""
+    pairs = zip(given.parameters, given.gradients, strict=True)
+    clipped = [gradient for parameter, gradient in pairs if getattr(parameter, "need_clip", True) is not False]
+    plain = (
+        clipped
+        and (ClipGradByGlobalNorm.__call__, ClipGradByGlobalNorm._dygraph_clip) == _CLIP_PARTS
+        and not own.auto_skip_clip
+        and not own.should_comm_on_shard_dim
+        and all(gradient.dtype is paddle.float32 and gradient.ndim for gradient in clipped)
+        and not _casts()
+    )
+    if not plain:
+        return clip(own, given)
+    squares = [_C_ops.squared_l2_norm(gradient) for gradient in clipped]
+    total = _C_ops.sum(_C_ops.stack(squares, 0), [], None, False)
+    norm = _C_ops.sqrt(_C_ops.sum(_C_ops.stack([total], 0), [], None, False))
+    most = paddle.full(shape=[1], dtype="float32", fill_value=own.clip_norm)
+    rate = _C_ops.divide(most, _C_ops.maximum(norm, most))
+    for gradient in clipped:
+        _C_ops.multiply_(gradient, rate)
+    return given
+
+
+def regularize(optimizer: Any, given: Updates) -> Updates:
+    """`append_regularization_ops`: a parameter's own regularizer goes before the optimizer's."""
+    common, own = optimizer.regularization, given.regularizers
+    if common is None and own is None:
+        return given
+    own = [None] * len(given.parameters) if own is None else own
+    rows = zip(given.parameters, given.gradients, own, strict=True)
+    return given._replace(gradients=[_regularized(optimizer, *row, common) for row in rows])
+
+
+def _regularized(optimizer: Any, parameter: Any, gradient: Any, own: Any, common: Any) -> Any:
+    decay = common if own is None else own
+    if type(decay) is L2Decay and L2Decay.__call__ is _DECAY:
+        return _C_ops.add_n([gradient, _C_ops.scale(parameter, decay._coeff, 0.0, True)])
+    return optimizer._create_regularization_of_grad(parameter, gradient, common)
+
+
+def scaled(rate: Any, factor: Any) -> Any:
+    """`_create_param_lr`: the learning rate of a parameter."""
+    return rate if factor == 1.0 else rate * factor
+
+
+def can_fuse() -> bool:
+    """Whether nothing tells one kernel for all parameters from one for each."""
+    return not _casts() and not core.globals()["FLAGS_check_nan_inf"]
+
+
+def _casts() -> bool:
+    return framework._dygraph_tracer()._amp_level != core.AmpLevel.O0
+
+
+def fused(optimizer: Any, given: Updates, rate: Any, decay: float, *, decays: bool) -> None:
+    """What `adam_`, or with `decays` `adamw_`, does for each parameter."""
+    amsgrad = optimizer._amsgrad
+    first, second, *most, power1, power2 = given.states
+    most = most[0] if amsgrad else None
+    moments = first, second, most, power1, power2, None, None
+    betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
+    end = decays, False, False, amsgrad
+    _C_ops.fused_adam_(given.parameters, given.gradients, rate, *moments, *betas, _CHUNK, decay, *end)

@@ -1,0 +1,40 @@
+//! What steps of optimizers are told of parameters, for `_graph/optimizers.py`.
+
+use paddle_sot::abi::{self, Updates};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PySet, PyString, PyTuple};
+
+/// Parameters with gradients, the gradients, states, factors of the rate and regularizers; or why
+/// Paddle's own step has to run.
+#[pyfunction]
+pub fn optimizer_updates<'py>(
+    parameters: &Bound<'py, PyList>,
+    created: Option<&Bound<'py, PySet>>,
+    tables: &Bound<'py, PyTuple>,
+    shaped: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = parameters.py();
+    Ok(
+        match abi::optimizer_updates(parameters, created, tables, shaped)? {
+            Ok(Updates {
+                parameters,
+                gradients,
+                states,
+                rates,
+                regularizers,
+            }) => {
+                let states = PyTuple::new(py, states)?;
+                let all = (parameters, gradients, states, rates, regularizers);
+                all.into_pyobject(py)?.into_any()
+            }
+            Err(reason) => PyString::new(py, reason).into_any(),
+        },
+    )
+}
+
+/// Whether the tensors of some lists surely have no memory in common.
+#[pyfunction]
+#[pyo3(signature = (*lists))]
+pub fn are_in_any_order(lists: Vec<Bound<'_, PyList>>) -> bool {
+    abi::are_in_any_order(&lists)
+}
