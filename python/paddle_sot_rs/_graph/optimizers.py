@@ -72,6 +72,14 @@ def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any
     return step
 
 
+def scaler_step_of(note: Callable[[str], None] | None, scaler: Any, optimizer: Any) -> Callable[[Any, Any], Any]:
+    """The function of a scaler that is off that runs an optimizer's step."""
+    step = step_of(note, optimizer)
+    if step is type(optimizer).step:
+        return type(scaler).step
+    return lambda scaler, optimizer: step(optimizer)
+
+
 def _run(optimizer: Any, kernel: Any, parts: Parts, rate: Any) -> None:
     for group, given in parts:
         clip = optimizer._grad_clip if group is None else group["grad_clip"]

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::deferred::{self, DeferredCall};
+use crate::simulator::deferred::{self, DeferredCall, FramePlace};
 use crate::variables::{AttrOp, Kind, ObjectVar, Rebuild, Snapshot, VarId};
 
 use super::reconstruct::Emitter;
@@ -27,18 +27,31 @@ fn deferred_call(e: &mut Emitter<'_, '_>, deferred: DeferredCall) -> Result<(), 
         e.prepare(*arg)?;
     }
     let around = std::mem::replace(&mut e.code.loc, deferred.loc);
-    let mut argc = args.len();
-    match (&deferred.through, args.first()) {
-        (Some(through), Some(first)) => {
-            // In C: tracebacks show no frame of it.
-            let call = e.t.py.module("operator")?.getattr("call")?;
-            e.code.begin_call(&Obj::from(call))?;
-            e.code.begin_call(through)?;
-            e.value(*first)?;
-            e.code.call(1)?;
-            argc += 1;
+    // What is called, outermost first: each calls the next one with what follows.
+    let mut called = Vec::new();
+    for frame in &deferred.frames {
+        called.push(frame_of(e.t.py, frame)?);
+    }
+    if deferred.through.is_some() {
+        // In C: tracebacks show no frame of it.
+        called.push(Obj::from(e.t.py.module("operator")?.getattr("call")?));
+    } else {
+        called.push(function);
+    }
+    let mut argc = args.len() + called.len() - 1;
+    for (at, callable) in called.iter().enumerate() {
+        match at {
+            0 => e.code.begin_call(callable)?,
+            _ => e.code.load_const(callable)?,
         }
-        _ => e.code.begin_call(&function)?,
+    }
+    if let Some(through) = &deferred.through {
+        e.code.begin_call(through)?;
+        for arg in &args {
+            e.value(*arg)?;
+        }
+        e.code.call(args.len())?;
+        argc += 1;
     }
     for arg in &args {
         e.value(*arg)?;
@@ -47,6 +60,16 @@ fn deferred_call(e: &mut Emitter<'_, '_>, deferred: DeferredCall) -> Result<(), 
     e.code.op("POP_TOP", 0)?;
     e.code.loc = around;
     Ok(())
+}
+
+/// A function that calls what it is given, and that a traceback shows as this frame.
+fn frame_of(py: Python<'_>, frame: &FramePlace) -> Result<Obj, Break> {
+    let code = &frame.code;
+    let names = (&*code.name, &*code.qualname, &*code.filename, frame.line);
+    let make = py
+        .own("paddle_sot_rs._codegen.frames")?
+        .getattr("calling")?;
+    Ok(Obj::from(make.call1(names)?))
 }
 
 /// Emits the replay.

@@ -8,6 +8,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::VarId;
 
+use super::inline::GENERATOR;
 use super::loops::LoopRegion;
 use super::{Step, Tracer};
 
@@ -88,6 +89,10 @@ pub struct SimulatedFrame {
     pub handled: Option<VarId>,
     /// The globals dict.
     pub globals: Obj,
+    /// What it runs.
+    pub code: Arc<Code>,
+    /// The instruction that it is at.
+    pub at: usize,
 }
 
 impl SimulatedFrame {
@@ -95,7 +100,16 @@ impl SimulatedFrame {
         Self {
             handled: frame.handling.last().copied(),
             globals: frame.globals.clone(),
+            code: frame.code.clone(),
+            at: frame.pc,
         }
+    }
+
+    /// Whether it may do something where a call raises, or is no frame of a plain function.
+    pub fn sees_exceptions(&self) -> bool {
+        self.handled.is_some()
+            || self.code.handler(self.at).is_some()
+            || self.code.flags & GENERATOR != 0
     }
 }
 

@@ -323,6 +323,7 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
     }
     if let Some(known) = t.simulated.last_mut() {
         known.handled = frame.handling.last().copied();
+        known.at = at;
     }
     frame.pc = at + 1;
     match dispatch::step(t, frame, at) {

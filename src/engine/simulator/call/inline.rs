@@ -23,7 +23,7 @@ use super::Named;
 
 const VARARGS: u32 = 0x04;
 pub(in crate::simulator) const VARKEYWORDS: u32 = 0x08;
-const GENERATOR: u32 = 0x20;
+pub(in crate::simulator) const GENERATOR: u32 = 0x20;
 const COROUTINES: u32 = 0x80 | 0x100 | 0x200;
 
 /// A function's parts, defaults left lazy.

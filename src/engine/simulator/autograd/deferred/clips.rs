@@ -41,7 +41,7 @@ pub(super) fn call(
     (function, names): (VarId, &[&str]),
     (args, kwargs): (&[VarId], &Kwargs),
 ) -> Step<Option<Called>> {
-    if !is_dropped(t, f) {
+    if !is_dropped(f) {
         return Ok(None);
     }
     let Some(all) = in_order(names, args, kwargs) else {
@@ -76,13 +76,8 @@ pub(super) fn call(
 }
 
 /// Whether nobody takes the result of the call.
-fn is_dropped(t: &Tracer<'_>, f: &FrameState) -> bool {
-    let from_here = f.code.instructions.get(t.outermost..).unwrap_or_default();
-    // What prepares a call belongs to it.
-    let mut call = from_here
-        .iter()
-        .skip_while(|it| matches!(it.instr, Instr::KwNames { .. } | Instr::Precall));
-    let next = call.nth(1);
+fn is_dropped(f: &FrameState) -> bool {
+    let next = f.code.instructions.get(f.pc);
     next.is_some_and(|it| matches!(it.instr, Instr::PopTop))
 }
 

@@ -15,14 +15,16 @@ mod optimizers;
 mod predicates;
 pub mod unchanged;
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::bytecode::Loc;
+use crate::bytecode::{Code, Loc};
 use crate::obj::Obj;
 use crate::variables::{Kind, TensorVar, VarId};
 
-use crate::simulator::frame::FrameState;
+use crate::simulator::frame::{FrameState, SimulatedFrame};
 use crate::simulator::inplace::Change;
 use crate::simulator::{partial_gradients, provenance, Kwargs, Step, Tracer};
 
@@ -34,15 +36,26 @@ pub use optimizers::check_read;
 pub struct DeferredCall {
     /// The call, a partial: it is among [`Tracer::left_behind`].
     pub call: VarId,
-    /// Given the first argument, this answers with what is called in the place of the function, and
-    /// does the same.
+    /// Given the arguments, this answers with what is called in the place of the function, and does
+    /// the same.
     pub through: Option<Obj>,
     /// The instruction of the outermost frame.
     pub at: usize,
-    /// The user's place.
+    /// The user's place in it.
     pub loc: Loc,
+    /// The frames below that one, outermost first, down to the one that makes the call.
+    pub frames: Vec<FramePlace>,
     /// What it changes in place, where that is all it does.
     pub change: Option<Change>,
+}
+
+/// A frame as a traceback shows it.
+#[derive(Clone, Debug)]
+pub struct FramePlace {
+    /// Its code.
+    pub code: Arc<Code>,
+    /// Its line.
+    pub line: u32,
 }
 
 /// What the graph is asked for behind deferred calls; the answer of the simulator is another trace,
@@ -58,7 +71,7 @@ fn backward_of(kind: &Kind) -> Option<VarId> {
     }
 }
 
-/// Defers a call of the outermost frame, if it is one that can be: its result is `None`.
+/// Defers a call, if it is one that can be: its result is `None`.
 pub fn defer(
     t: &mut Tracer<'_>,
     f: &FrameState,
@@ -66,24 +79,22 @@ pub fn defer(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<bool> {
-    if t.locations.len() != 1 || t.options.detours.not_deferred.contains(&t.outermost) {
+    if t.simulated.len() > MOST_FRAMES || t.options.detours.not_deferred.contains(&t.outermost) {
         return Ok(false);
     }
     let called = if let Some(tensor) = backward_of(t.kind(callee)) {
-        match can_defer(t, f) && args.is_empty() && kwargs.is_empty() {
+        match can_defer(t) && args.is_empty() && kwargs.is_empty() {
             true => backward(t, tensor)?,
             false => None,
         }
     } else if let Kind::Method { receiver, function } = *t.kind(callee) {
         match optimizers::known(t, receiver, function) {
-            Some(method) if can_defer(t, f) => {
-                optimizers::call(t, &method, receiver, (args, kwargs))?
-            }
+            Some(method) if can_defer(t) => optimizers::call(t, &method, receiver, (args, kwargs))?,
             _ => None,
         }
     } else {
         match clips::known(t, callee) {
-            Some(names) if can_defer(t, f) => clips::call(t, f, (callee, names), (args, kwargs))?,
+            Some(names) if can_defer(t) => clips::call(t, f, (callee, names), (args, kwargs))?,
             _ => None,
         }
     };
@@ -102,7 +113,7 @@ pub fn defer(
         args,
         kwargs: Vec::new(),
     });
-    let Some(loc) = f.code.instructions.get(t.outermost).map(|it| it.loc) else {
+    let Some((loc, frames)) = places(t) else {
         return Ok(false);
     };
     let at = t.outermost;
@@ -115,6 +126,7 @@ pub fn defer(
         through,
         at,
         loc,
+        frames,
         change: None,
     });
     if changes {
@@ -123,9 +135,24 @@ pub fn defer(
     Ok(true)
 }
 
+/// Most frames below one another.
+const MOST_FRAMES: usize = 16;
+
+/// The place in the outermost frame, and the frames below that one.
+fn places(t: &Tracer<'_>) -> Option<(Loc, Vec<FramePlace>)> {
+    let (outermost, inlined) = t.simulated.split_first()?;
+    let loc = outermost.code.instructions.get(t.outermost)?.loc;
+    let place = |frame: &SimulatedFrame| {
+        let line = frame.code.instructions.get(frame.at)?.loc.line?;
+        let code = frame.code.clone();
+        Some(FramePlace { code, line })
+    };
+    Some((loc, inlined.iter().map(place).collect::<Option<_>>()?))
+}
+
 /// Whether nothing that can be seen is waiting to be done behind the graph, which would come later
 /// than this, and no handler would see what this raises.
-fn can_defer(t: &Tracer<'_>, f: &FrameState) -> bool {
+fn can_defer(t: &Tracer<'_>) -> bool {
     let plain = t.regions == 0
         && !t.options.forward_only
         && t.backward.is_none()
@@ -138,8 +165,7 @@ fn can_defer(t: &Tracer<'_>, f: &FrameState) -> bool {
         && !t.graph.sir.has_regions();
     plain
         && (!waits(t) || is_written_first(t))
-        && f.handling.is_empty()
-        && f.code.handler(t.outermost).is_none()
+        && !t.simulated.iter().any(SimulatedFrame::sees_exceptions)
 }
 
 /// Whether something that can be seen is waiting to be done behind the graph.

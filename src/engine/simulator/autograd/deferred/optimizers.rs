@@ -141,16 +141,20 @@ fn of_scaler(
     );
     let off = Obj::from(PyBool::new(t.py, false).to_owned().into_any());
     t.guards.add(&Arc::new(place), GuardKind::ConstEq(off));
+    let steps = method.name == "step";
     let plain = match (&*method.name, args) {
         ("update", []) | ("unscale_", [_]) => true,
         ("step", [optimizer]) => steps_quietly(t, *optimizer)?,
         _ => false,
     };
-    Ok(plain.then(|| Called {
+    if !plain {
+        return Ok(None);
+    }
+    Ok(Some(Called {
         function: method.function.clone(),
         args: [&[scaler], args].concat(),
-        through: None,
-        changes: method.name == "step",
+        through: steps.then(|| short_step(t, "scaler_step_of")).transpose()?,
+        changes: steps,
     }))
 }
 
@@ -194,7 +198,7 @@ fn of_optimizer(
         return Ok(None);
     }
     let through = match method.name == "step" {
-        true => Some(short_step(t)?),
+        true => Some(short_step(t, "step_of")?),
         false => None,
     };
     Ok(Some(Called {
@@ -206,13 +210,13 @@ fn of_optimizer(
     }))
 }
 
-/// What answers with the function that runs an optimizer's step; it is told of those that run
+/// What answers with the function that runs a step, given what that takes; it notes those that run
 /// Paddle's own code.
-fn short_step(t: &Tracer<'_>) -> Step<Obj> {
+fn short_step(t: &Tracer<'_>, name: &str) -> Step<Obj> {
     let own = t.py.module("paddle_sot_rs._graph.optimizers")?;
     let partial = t.py.module("functools")?.getattr("partial")?;
     let note = t.options.note_own_step.clone();
-    Ok(Obj::from(partial.call1((own.getattr("step_of")?, note))?))
+    Ok(Obj::from(partial.call1((own.getattr(name)?, note))?))
 }
 
 /// Whether something that Paddle's step consists of is not Paddle's; guarded to be what it is.

@@ -126,6 +126,7 @@ pub fn defer(
         at: t.outermost,
         // No exception shows it.
         loc: Loc::default(),
+        frames: Vec::new(),
         change: Some(change),
     });
     Ok(Some(match name {
