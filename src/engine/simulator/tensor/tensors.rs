@@ -307,8 +307,8 @@ fn is_shape(t: &mut Tracer<'_>, meta: &TensorMeta, shape: VarId) -> Step<bool> {
 }
 
 /// Stops where a property of tensors is the user's; guards that it is the one it is.
-fn refuse_patched(t: &mut Tracer<'_>, name: &str) -> Step<()> {
-    let class = t.paddle.tensor.bind(t.py).clone();
+fn refuse_patched(t: &mut Tracer<'_>, class: &Obj, name: &str) -> Step<()> {
+    let class = class.bind(t.py).clone();
     let Ok(class) = class.cast::<PyType>() else {
         return t.unsupported("tensors without a class");
     };
@@ -321,6 +321,12 @@ fn refuse_patched(t: &mut Tracer<'_>, name: &str) -> Step<()> {
         );
     }
     Ok(())
+}
+
+/// Whether it is a parameter, and of no class of the user's.
+fn is_parameter(t: &mut Tracer<'_>, tensor: VarId) -> bool {
+    let class = t.type_of(tensor);
+    class.is_some_and(|class| class.is(t.paddle.parameter.bind(t.py)))
 }
 
 /// Whether a tensor has no attribute of this name, guarded.
@@ -366,9 +372,14 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         return t.unsupported("a tensor without metadata");
     };
     if PROPERTIES.contains(&name) || TENSOR_ATTRIBUTES.contains(&name) {
-        refuse_patched(t, name)?;
+        refuse_patched(t, &t.paddle.tensor, name)?;
     }
     match name {
+        "trainable" if is_parameter(t, tensor) => {
+            refuse_patched(t, &t.paddle.parameter, name)?;
+            attribute(t, tensor, "stop_gradient")?;
+            return Ok(t.bool(!meta.stop_gradient));
+        }
         "shape" if meta.is_static() => {
             let dims = meta.shape.iter().map(|dim| t.int(*dim)).collect();
             return t.size(dims);

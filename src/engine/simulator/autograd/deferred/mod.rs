@@ -13,12 +13,13 @@
 mod clips;
 mod optimizers;
 mod predicates;
+mod schedulers;
 pub mod unchanged;
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBool, PyDict, PyList};
 
 use crate::bytecode::{Code, Loc};
 use crate::obj::Obj;
@@ -29,7 +30,6 @@ use crate::simulator::inplace::Change;
 use crate::simulator::{partial_gradients, provenance, Kwargs, Step, Tracer};
 
 pub use crate::simulator::inplace::{settle, to_compute};
-pub use optimizers::check_read;
 
 /// A call that the generated code makes behind the graph.
 #[derive(Clone, Debug)]
@@ -62,13 +62,47 @@ pub struct FramePlace {
 /// in which the last of them runs natively.
 pub const CLOSED: &str = "what is computed behind a train step begins another graph";
 
-/// The tensor whose bound `backward` this is.
-fn backward_of(kind: &Kind) -> Option<VarId> {
-    if let Kind::BoundBuiltin { receiver, name } = kind {
-        (&**name == "backward").then_some(*receiver)
-    } else {
-        None
+/// The call of a method of a tensor.
+fn of_tensor(
+    t: &mut Tracer<'_>,
+    (tensor, name): (VarId, &str),
+    (args, kwargs): (&[VarId], &Kwargs),
+) -> Step<Option<Called>> {
+    match (name, args, kwargs) {
+        ("backward", [], []) if can_defer(t) => backward(t, tensor),
+        ("clear_grad", [], []) | ("clear_gradient", [], []) if can_defer(t) => {
+            clear(t, name, &[tensor])
+        }
+        // Paddle does not look at an argument that has a name.
+        ("clear_gradient", [how], []) if can_defer(t) => {
+            let is_flag = |value: Bound<'_, PyAny>| value.is_exact_instance_of::<PyBool>();
+            match t.const_value(*how).is_some_and(is_flag) {
+                true => clear(t, name, &[tensor, *how]),
+                false => Ok(None),
+            }
+        }
+        _ => Ok(None),
     }
+}
+
+/// A parameter from outside lets go of its gradient, or it becomes zeros.
+fn clear(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<Called>> {
+    let class = t.paddle.parameter.bind(t.py).clone();
+    let is_parameter = |id: &VarId| {
+        let value = t.value(*id).filter(|_| t.source(*id).is_some());
+        value.is_some_and(|value| value.get_type().is(&class))
+    };
+    if !args.first().is_some_and(is_parameter) {
+        return Ok(None);
+    }
+    let method = t.paddle.tensor.bind(t.py).getattr(name)?;
+    Ok(Some(Called {
+        function: Obj::from(method),
+        args: args.to_vec(),
+        through: None,
+        // Who holds a gradient sees that it is cleared.
+        changes: true,
+    }))
 }
 
 /// Defers a call, if it is one that can be: its result is `None`.
@@ -82,15 +116,15 @@ pub fn defer(
     if t.simulated.len() > MOST_FRAMES || t.options.detours.not_deferred.contains(&t.outermost) {
         return Ok(false);
     }
-    let called = if let Some(tensor) = backward_of(t.kind(callee)) {
-        match can_defer(t) && args.is_empty() && kwargs.is_empty() {
-            true => backward(t, tensor)?,
-            false => None,
-        }
+    let called = if let Kind::BoundBuiltin { receiver, name } = t.kind(callee).clone() {
+        of_tensor(t, (receiver, &name), (args, kwargs))?
     } else if let Kind::Method { receiver, function } = *t.kind(callee) {
         match optimizers::known(t, receiver, function) {
             Some(method) if can_defer(t) => optimizers::call(t, &method, receiver, (args, kwargs))?,
-            _ => None,
+            _ => match schedulers::known(t, receiver, function) {
+                Some(step) if can_defer(t) => schedulers::call(t, step, receiver, (args, kwargs))?,
+                _ => None,
+            },
         }
     } else {
         match clips::known(t, callee) {
@@ -265,9 +299,19 @@ pub fn last(t: &Tracer<'_>) -> Option<usize> {
 pub fn seen_elsewhere(t: &Tracer<'_>) -> Option<usize> {
     let sees = |call: &&DeferredCall| {
         matches!(t.vars.kind(call.call), Kind::Partial { args, .. }
-            if args.iter().any(|id| optimizers::has_seen_state(t, *id)))
+            if args.iter().any(|id| optimizers::has_seen_state(t, *id)
+                || schedulers::has_seen_state(t, *id)))
     };
     t.deferred.iter().find(sees).map(|call| call.at)
+}
+
+/// Stops where an attribute is read that a deferred call changes.
+pub fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
+    if t.deferred.is_empty() {
+        return Ok(());
+    }
+    optimizers::check_read(t, object, name)?;
+    schedulers::check_read(t, object, name)
 }
 
 /// The call of a variable among [`Tracer::left_behind`], if it is one.

@@ -18,7 +18,7 @@ use crate::simulator::{attributes, classes, provenance, Kwargs, Step, Tracer};
 
 /// The package of optimizers, and what in it are none.
 const PACKAGE: &str = "paddle.optimizer.";
-const SCHEDULERS: &str = "paddle.optimizer.lr";
+pub(super) const SCHEDULERS: &str = "paddle.optimizer.lr";
 
 /// Methods whose result is `None`.
 const METHODS: &[&str] = &["step", "clear_grad", "zero_grad"];
@@ -299,7 +299,7 @@ fn runs_no_other_code(
 }
 
 /// Guards that a dictionary of an instance has none of these names.
-fn guard_absent(t: &mut Tracer<'_>, dict: &TrackerRef, names: &[&str]) {
+pub(super) fn guard_absent(t: &mut Tracer<'_>, dict: &TrackerRef, names: &[&str]) {
     for name in names {
         let place = Tracker::DictItem(dict.clone(), DictKey::Str(Arc::from(*name)));
         t.guards.add(&Arc::new(place), GuardKind::Absent);
@@ -307,7 +307,7 @@ fn guard_absent(t: &mut Tracer<'_>, dict: &TrackerRef, names: &[&str]) {
 }
 
 /// The class that all schedulers have.
-fn scheduler(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+pub(super) fn scheduler(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
     let found = py.module(SCHEDULERS)?.getattr("LRScheduler")?;
     Ok(found.cast_into()?)
 }
@@ -394,7 +394,7 @@ fn is_fixed(name: &str) -> bool {
 }
 
 /// Whether an optimizer has a method of Paddle's by this name, which no step hides.
-fn is_method(
+pub(super) fn is_method(
     t: &mut Tracer<'_>,
     class: &Bound<'_, PyType>,
     optimizer: VarId,
@@ -412,8 +412,8 @@ fn is_method(
 }
 
 /// Stops where an attribute of an optimizer is read that a deferred step changes.
-pub fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
-    if t.deferred.is_empty() || is_fixed(name) {
+pub(super) fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
+    if is_fixed(name) {
         return Ok(());
     }
     let Some(class) = t.type_of(object).filter(is_optimizer) else {
