@@ -2,7 +2,8 @@
 
 import types
 
-# An entry of a location table without columns (`Objects/locations.md` of CPython), and the most code units of one.
+# An entry of a location table without columns, and the most code units of one: see
+# `Objects/locations.md` of CPython.
 _WITHOUT_COLUMNS = 0x80 | 13 << 3
 _UNITS = 8
 

@@ -8,6 +8,7 @@ do. Where anything is not as it was, the step is Paddle's own, and is counted wi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -78,6 +79,11 @@ def scaler_step_of(note: Callable[[str], None] | None, scaler: Any, optimizer: A
     if step is type(optimizer).step:
         return type(scaler).step
     return lambda scaler, optimizer: step(optimizer)
+
+
+def noting(name: str, note: Callable[[str], None] | None) -> Callable[..., Any]:
+    """One of these, which tells `note`."""
+    return functools.partial({"step_of": step_of, "scaler_step_of": scaler_step_of}[name], note)
 
 
 def _run(optimizer: Any, kernel: Any, parts: Parts, rate: Any) -> None:

@@ -214,9 +214,8 @@ fn of_optimizer(
 /// Paddle's own code.
 fn short_step(t: &Tracer<'_>, name: &str) -> Step<Obj> {
     let own = t.py.module("paddle_sot_rs._graph.optimizers")?;
-    let partial = t.py.module("functools")?.getattr("partial")?;
     let note = t.options.note_own_step.clone();
-    Ok(Obj::from(partial.call1((own.getattr(name)?, note))?))
+    Ok(Obj::from(own.getattr("noting")?.call1((name, note))?))
 }
 
 /// Whether something that Paddle's step consists of is not Paddle's; guarded to be what it is.
