@@ -213,3 +213,73 @@ def test_code_without_gradients_around_it():
         return loss
 
     both(step)
+
+
+def reads_the_loss(self, loss):
+    loss.backward()
+    self.optimizer.step()
+    self.optimizer.clear_grad()
+    return loss.item()
+
+
+def shows_a_gradient(self, loss):
+    loss.backward()
+    self.seen.append(self.net[0].bias.grad.tolist())
+    self.optimizer.step()
+    self.optimizer.clear_grad()
+    self.seen.append(self.net[0].bias.tolist())
+
+
+def clears_first(self, loss):
+    self.optimizer.clear_grad()
+    loss.backward()
+    self.optimizer.step()
+
+
+def counts(self, loss):
+    self.seen.append(1)
+    loss.backward()
+    self.seen.append(2)
+    self.optimizer.step()
+    self.optimizer.clear_grad()
+
+
+def calls_itself(self, loss, depth=3):
+    if depth:
+        return calls_itself(self, loss, depth - 1)
+    loss.backward()
+    self.optimizer.step()
+    self.optimizer.clear_grad()
+    return self.optimizer.get_lr()
+
+
+def goes_back_twice(self, loss):
+    loss.backward(retain_graph=True)
+    loss.backward()
+    self.optimizer.step()
+    self.optimizer.clear_grad()
+
+
+CALLEES = [reads_the_loss, shows_a_gradient, clears_first, counts, calls_itself, goes_back_twice]
+
+
+@pytest.mark.parametrize("update", CALLEES)
+def test_what_else_a_callee_does(update):
+    def step(self, x, y):
+        loss = self.loss(x, y)
+        self.seen.append(update(self, loss))
+        return loss
+
+    both(step)
+
+
+@pytest.mark.parametrize("update", CALLEES)
+def test_what_is_done_behind_a_callee(update):
+    def step(self, x, y):
+        self.seen.append(0)
+        loss = self.loss(x, y)
+        update(self, loss)
+        self.seen.append(len(self.seen))
+        return loss + 1
+
+    both(step)
