@@ -41,6 +41,9 @@ _CLIPS = (type(None), ClipGradByValue, ClipGradByNorm, ClipGradByGlobalNorm)
 _REGULARIZERS = (type(None), L1Decay, L2Decay)
 
 
+_SETTINGS = "its settings are no numbers and flags of Python's"
+
+
 class _OwnStepError(Exception):
     """The optimizer's own step has to run; the argument says why."""
 
@@ -155,7 +158,8 @@ def _check_state(optimizer: Any) -> None:
     is_alone = (
         not base.g_shard_bypass_dygraph_optimizer
         and _fsdp_context() is None
-        and not auto_dp_utils.in_auto_dp_mode()
+        # Off it is cheap to see; where it is on, the answer takes the number of processes.
+        and not (getattr(auto_dp_utils, "_enable_auto_dp_mode", True) and auto_dp_utils.in_auto_dp_mode())
         and not paddle.base.dygraph.base.in_to_static_mode()
     )
     if not is_alone:
@@ -183,18 +187,32 @@ def _moments(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int]:
     """Both moments, the greatest second one if that is asked for, and powers of both betas."""
     if getattr(optimizer, "_lr_ratio", None) is not None:
         raise _OwnStepError("it asks for a rate of each layer")
-    numbers = optimizer._beta1, optimizer._beta2, optimizer._epsilon
-    groups = [] if optimizer._param_groups is optimizer._parameter_list else optimizer._param_groups
-    for group in groups:
-        numbers += tuple(group.get(name, 0.0) for name in ("beta1", "beta2", "epsilon"))
-    flags = optimizer._amsgrad, optimizer._lazy_mode
-    if not all(type(number) is float for number in numbers) or not all(type(flag) is bool for flag in flags):
-        raise _OwnStepError("its settings are no numbers and flags of Python's")
-    moments = (optimizer._moment1_acc_str, optimizer._moment2_acc_str)
+    plain = (
+        type(optimizer._beta1) is type(optimizer._beta2) is type(optimizer._epsilon) is float
+        and type(optimizer._amsgrad) is type(optimizer._lazy_mode) is bool
+        and (optimizer._param_groups is optimizer._parameter_list or _have_plain_betas(optimizer._param_groups))
+    )
+    if not plain:
+        raise _OwnStepError(_SETTINGS)
+    moments = optimizer._moment1_acc_str, optimizer._moment2_acc_str
     if optimizer._amsgrad:
         moments += (optimizer._moment2_acc_max_str,)
     powers = optimizer._beta1_pow_acc_str, optimizer._beta2_pow_acc_str
     return _tables(optimizer, *moments, *powers), len(moments)
+
+
+def _moments_and_decays(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int]:
+    decays = [optimizer._weight_decay]
+    if optimizer._param_groups is not optimizer._parameter_list:
+        decays += [group.get("weight_decay", 0.0) for group in optimizer._param_groups]
+    if not all(type(decay) is float or type(decay) is int for decay in decays):
+        raise _OwnStepError(_SETTINGS)
+    return _moments(optimizer)
+
+
+def _have_plain_betas(groups: list[dict[str, Any]]) -> bool:
+    names = "beta1", "beta2", "epsilon"
+    return all(type(group.get(name, 0.0)) is float for group in groups for name in names)
 
 
 def _sgd(optimizer: Any, given: Updates, rate: Any) -> None:
@@ -214,7 +232,7 @@ def _momentum(optimizer: Any, given: Updates, rate: Any) -> None:
 
 def _adam(optimizer: Any, given: Updates, rate: Any) -> None:
     if updates.can_fuse():
-        for (factor, _), some in given.parts([False] * len(given.parameters)):
+        for (factor, _), some in given.parts(False):
             updates.fused(optimizer, some, updates.scaled(rate, factor), 0.0, decays=False)
         return
     _one_by_one(_C_ops.adam_, [()] * len(given.parameters), optimizer, given, rate)
@@ -222,13 +240,13 @@ def _adam(optimizer: Any, given: Updates, rate: Any) -> None:
 
 def _adamw(optimizer: Any, given: Updates, rate: Any) -> None:
     decay, decays = optimizer._weight_decay, optimizer._apply_decay_param_fun
-    count = len(given.parameters)
-    which = [True] * count if decays is None else [bool(decays(it.name)) for it in given.parameters]
+    which = True if decays is None else [bool(decays(it.name)) for it in given.parameters]
     if updates.can_fuse():
         for (factor, decaying), some in given.parts(which):
             updates.fused(optimizer, some, updates.scaled(rate, factor), decay, decays=decaying)
         return
-    _one_by_one(_C_ops.adamw_, [(1.0, decay, it) for it in which], optimizer, given, rate)
+    listed = [True] * len(given.parameters) if which is True else which
+    _one_by_one(_C_ops.adamw_, [(1.0, decay, it) for it in listed], optimizer, given, rate)
 
 
 def _one_by_one(kernel: Any, own: list[Any], optimizer: Any, given: Updates, rate: Any) -> None:
@@ -248,7 +266,7 @@ _KINDS: dict[type, tuple[Any, Any]] = {
     SGD: (_no_states, _sgd),
     Momentum: (_velocities, _momentum),
     Adam: (_moments, _adam),
-    AdamW: (_moments, _adamw),
+    AdamW: (_moments_and_decays, _adamw),
 }
 
 # Classes whose groups are prepared.

@@ -15,6 +15,7 @@ from .. import _core
 
 # Most bytes of a block of the fused kernel: Paddle's default, which CPUs do not ask for.
 _CHUNK = 32 * 2048
+_FLAGS, _NO_CASTS = core.globals(), core.AmpLevel.O0
 # A program may put others in their places.
 _CLIP_PARTS = ClipGradByGlobalNorm.__call__, ClipGradByGlobalNorm._dygraph_clip
 _DECAY = L2Decay.__call__
@@ -42,13 +43,17 @@ class Updates(NamedTuple):
         rates = [1.0] * len(self.parameters) if self.rates is None else self.rates
         return zip(self.parameters, self.gradients, rates, *self.states, strict=True)
 
-    def parts(self, decays: list[bool]) -> Iterator[tuple[tuple[Any, bool], Updates]]:
+    def parts(self, decays: list[bool] | bool) -> Iterator[tuple[tuple[Any, bool], Updates]]:
         """Those that have a factor and whether they decay in common, with both: as few parts as may be."""
         count = len(self.parameters)
-        rates = [1.0] * count if self.rates is None else self.rates
-        keys = list(zip(rates, decays, strict=True))
-        if not keys:
+        if not count:
             return
+        if self.rates is None and isinstance(decays, bool):
+            yield (1.0, decays), self
+            return
+        rates = [1.0] * count if self.rates is None else self.rates
+        decays = [decays] * count if isinstance(decays, bool) else decays
+        keys = list(zip(rates, decays, strict=True))
         if keys.count(keys[0]) == count:
             yield keys[0], self
             return
@@ -125,11 +130,11 @@ def scaled(rate: Any, factor: Any) -> Any:
 
 def can_fuse() -> bool:
     """Whether nothing tells one kernel for all parameters from one for each."""
-    return not _casts() and not core.globals()["FLAGS_check_nan_inf"]
+    return not _casts() and not _FLAGS["FLAGS_check_nan_inf"]
 
 
 def _casts() -> bool:
-    return framework._dygraph_tracer()._amp_level != core.AmpLevel.O0
+    return framework._dygraph_tracer()._amp_level != _NO_CASTS
 
 
 def fused(optimizer: Any, given: Updates, rate: Any, decay: float, *, decays: bool) -> None:

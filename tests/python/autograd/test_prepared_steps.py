@@ -207,6 +207,16 @@ def test_flags_that_are_none():
     assert own == {"its settings are no numbers and flags of Python's": 4}
 
 
+def test_decays_that_are_none():
+    def change(trainer, number):
+        if number == 2:
+            trainer.optimizer._weight_decay = None
+
+    own = trained(lambda given: optimizer.AdamW(0.02, parameters=given), change, 5)
+    # Paddle's kernels refuse it.
+    assert own == {"states are made": 1, "its settings are no numbers and flags of Python's": 2}
+
+
 def test_a_scaler_that_looks_for_infinite_gradients():
     def change(trainer, number):
         trainer.optimizer._set_auxiliary_var("found_inf", paddle.to_tensor(number == 2))
