@@ -232,6 +232,35 @@ def test_arguments_by_name():
     both(step)
 
 
+@pytest.mark.parametrize("when", [0, 2])
+@pytest.mark.parametrize("name", ["clear_grad", "clear_gradient"])
+def test_methods_that_are_replaced(name, when, monkeypatch):
+    seen = []
+
+    def step(self, x, y):
+        loss = self.loss(x, y)
+        loss.backward()
+        self.optimizer.step()
+        before = len(seen)
+        for parameter in self.net.parameters():
+            parameter.clear_grad()
+        behind = len(seen)
+        self.net.clear_gradients()
+        return loss.tolist(), behind - before, len(seen) - behind
+
+    answers = []
+    for run in (step, translate(step)):
+        trainer = Trainer()
+        paddle.seed(1)
+        answers.append([])
+        with monkeypatch.context() as patch:
+            for number in range(4):
+                if number == when:
+                    patch.setattr(paddle.Tensor, name, lambda self, *given: seen.append(given))
+                answers[-1].append(run(trainer, paddle.randn([3, 4]), paddle.randn([3, 2])))
+    assert answers[0] == answers[1]
+
+
 def test_gradients_that_somebody_holds():
     def step(self, held, x, y):
         loss = self.loss(x, y)

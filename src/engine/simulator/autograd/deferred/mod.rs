@@ -19,7 +19,7 @@ pub mod unchanged;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList};
+use pyo3::types::{PyBool, PyDict, PyList, PyType};
 
 use crate::bytecode::{Code, Loc};
 use crate::obj::Obj;
@@ -27,7 +27,7 @@ use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::frame::{FrameState, SimulatedFrame};
 use crate::simulator::inplace::Change;
-use crate::simulator::{partial_gradients, provenance, Kwargs, Step, Tracer};
+use crate::simulator::{attributes, classes, partial_gradients, provenance, Kwargs, Step, Tracer};
 
 pub use crate::simulator::inplace::{settle, to_compute};
 
@@ -92,7 +92,7 @@ fn clear(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<Called>>
         let value = t.value(*id).filter(|_| t.source(*id).is_some());
         value.is_some_and(|value| value.get_type().is(&class))
     };
-    if !args.first().is_some_and(is_parameter) {
+    if !args.first().is_some_and(is_parameter) || !clears_natively(t, &class)? {
         return Ok(None);
     }
     let method = t.paddle.tensor.bind(t.py).getattr(name)?;
@@ -103,6 +103,17 @@ fn clear(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<Called>>
         // Who holds a gradient sees that it is cleared.
         changes: true,
     }))
+}
+
+/// Whether gradients of parameters are cleared by code in C, which `clear_grad` calls too; guarded.
+fn clears_natively(t: &mut Tracer<'_>, parameters: &Bound<'_, PyAny>) -> Step<bool> {
+    const CLEARS: &str = "clear_gradient";
+    let Ok(class) = parameters.cast::<PyType>() else {
+        return Ok(false);
+    };
+    classes::guard_names(t, class, &[CLEARS]);
+    let in_c = t.py.get_type::<PyList>().getattr("append")?.get_type();
+    Ok(attributes::lookup(class, CLEARS).is_some_and(|found| found.get_type().is(&in_c)))
 }
 
 /// Defers a call, if it is one that can be: its result is `None`.
