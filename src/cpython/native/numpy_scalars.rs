@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use super::is_mutable;
 use crate::obj::of_type;
 
 /// Their classes.
@@ -17,6 +18,10 @@ pub fn is_scalar(value: &Bound<'_, PyAny>) -> bool {
 
 /// Whether this is the class of such scalars.
 pub fn is_scalar_class(class: &Bound<'_, PyAny>) -> bool {
+    // What a class of the user's says of itself is its own.
+    if class.cast().is_ok_and(is_mutable) {
+        return false;
+    }
     let text = |name: &str| of_type(class.cast().ok()?, name)?.extract().ok();
     let is_named = |name: String| CLASSES.contains(&&*name);
     text("__module__").is_some_and(|module: String| module == "numpy")

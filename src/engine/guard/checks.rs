@@ -55,7 +55,7 @@ pub(super) enum Check {
     Apart(usize),
     ApartFromAll(usize),
     Unhooked,
-    PlainGroups,
+    PlainOptimizer,
     Array(ArrayGuard),
     SameAs(usize),
     OtherThan(usize),
@@ -155,7 +155,7 @@ pub(super) fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize])
             abi::is_apart_from_all(py, object, &native::to_bound(py, slots[*other] as Ptr))
         }
         Check::Unhooked => abi::is_unhooked(&native::to_bound(py, object)),
-        Check::PlainGroups => abi::has_plain_groups(&native::to_bound(py, object)),
+        Check::PlainOptimizer => abi::is_plain_optimizer(&native::to_bound(py, object)),
         Check::Array(guard) => abi::array_matches(py, object, guard),
         Check::Outcome(outcome) => outcome.is_same(py, &mut |slot, dim| {
             let object = slots[*slot] as Ptr;

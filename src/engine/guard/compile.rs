@@ -211,7 +211,7 @@ impl NativeGuards {
                 GuardKind::Apart(other) => Check::Apart(builder.slot(py, other)),
                 GuardKind::ApartFromAll(other) => Check::ApartFromAll(builder.slot(py, other)),
                 GuardKind::Unhooked => Check::Unhooked,
-                GuardKind::PlainGroups => Check::PlainGroups,
+                GuardKind::PlainOptimizer => Check::PlainOptimizer,
                 GuardKind::Array(array) => Check::Array(array.clone()),
                 GuardKind::Outcome(outcome) => {
                     Check::Outcome(outcome.map(&mut |place| builder.slot(py, place)))

@@ -122,7 +122,7 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
             )
         }
         GuardKind::Unhooked => format!("{x} is a leaf without hooks"),
-        GuardKind::PlainGroups => format!("groups of {x} hold no code of the user's"),
+        GuardKind::PlainOptimizer => format!("{x} holds no code of the user's"),
         GuardKind::Array(array) => format!(
             "type({x}) is numpy.ndarray and {x}.dtype == {} and {x}.shape == ({})",
             array.dtype.bind(py),

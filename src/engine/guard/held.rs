@@ -14,7 +14,7 @@ pub(super) fn may_run_python(py: Python<'_>, check: &Check) -> bool {
     match check {
         Check::Contiguous
         | Check::Unhooked
-        | Check::PlainGroups
+        | Check::PlainOptimizer
         | Check::Registered(_)
         | Check::Quiet
         | Check::Layer(_) => true,

@@ -66,8 +66,8 @@ pub enum GuardKind {
     Quiet,
     /// A tensor that stops gradients, or a leaf: no hook of the user's sees its gradient.
     Unhooked,
-    /// An optimizer: for none of its groups and parameters does a step call code of the user's.
-    PlainGroups,
+    /// An optimizer: no code of the user's runs where a step reads what it holds.
+    PlainOptimizer,
     /// All state that an opaque Paddle layer's `forward` may read is as it was: `__dict__`,
     /// parameters, buffers, sub-layers and hooks, recursively. The value is the layer itself.
     LayerState(Obj),

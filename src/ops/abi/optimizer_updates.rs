@@ -14,7 +14,7 @@ use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::library::libpaddle_core;
-use super::optimizer_groups::{attributes, is_parameter};
+use super::plain_optimizer::{attributes, is_parameter};
 use super::tensor::{stops_gradient, tensor_of};
 use crate::meta::DType;
 

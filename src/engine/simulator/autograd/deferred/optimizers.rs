@@ -51,26 +51,25 @@ const PARTS_OF_STEP: &[&str] = &[
     "step",
 ];
 
-/// What a clip of gradients consists of, in its class.
-const PARTS_OF_CLIP: &[&str] = &["_clip_gradients", "_dygraph_clip"];
-
 /// What the rate of a scheduler is read by, in its class.
 const PARTS_OF_RATE: &[&str] = &["__call__", "__getattr__", "__getattribute__", "last_lr"];
 
-/// Attributes that no step changes: the others are not read behind one.
+/// The rate, or its scheduler, and a function that answers which parameters decay.
+const RATE: &str = "_learning_rate";
+const DECAYS: &str = "_apply_decay_param_fun";
+
+/// Attributes that no step changes: the others are not read behind one. Betas and decays it takes
+/// from groups.
 const SETTINGS: &[&str] = &[
-    "_apply_decay_param_fun",
+    DECAYS,
+    RATE,
     "_grad_clip",
-    "_learning_rate",
     "_lr_ratio",
     "_name",
     "_param_groups",
     "_parameter_list",
     "regularization",
 ];
-
-/// Attributes that a step sets where parameters are in groups.
-const SET_FROM_GROUPS: &[&str] = &["_beta1", "_beta2", "_epsilon", "_weight_decay"];
 
 /// A method of an optimizer.
 pub(super) struct Method {
@@ -258,41 +257,37 @@ fn runs_no_other_code(
     }
     guard_absent(t, &own, PARTS_OF_STEP);
     guard_absent(t, &own, METHODS);
-    if !abi::has_plain_groups(object) {
+    if !abi::is_plain_optimizer(object) {
         return Ok(false);
     }
-    t.guards.add(source, GuardKind::PlainGroups);
-    for (name, value) in dict.iter() {
-        let name: String = name.extract()?;
-        let place = Tracker::DictItem(own.clone(), DictKey::Str(Arc::from(&*name)));
-        let place = Arc::new(place);
-        if name == "_learning_rate" {
-            let class = value.get_type();
-            t.guards
-                .add(&place, GuardKind::TypeIs(Obj::from(class.clone())));
-            if value.is_instance(scheduler(t.py)?.as_any())? {
-                classes::guard_names(t, &class, PARTS_OF_RATE);
+    t.guards.add(source, GuardKind::PlainOptimizer);
+    let place = |name: &str| {
+        let place = Tracker::DictItem(own.clone(), DictKey::Str(Arc::from(name)));
+        Arc::new(place)
+    };
+    if let Some(rate) = dict.get_item(RATE)? {
+        let class = rate.get_type();
+        t.guards
+            .add(&place(RATE), GuardKind::TypeIs(Obj::from(class.clone())));
+        if rate.is_callable() {
+            classes::guard_names(t, &class, PARTS_OF_RATE);
+            if !is_read_as_paddles(t.py, &class)? {
+                return Ok(false);
             }
-        } else if is_setting(&name) && (value.is_none() || value.is_callable()) {
-            t.guards
-                .add(&place, GuardKind::Is(Obj::from(value.clone())));
         }
-        if !value.is_callable() {
-            continue;
-        }
-        if is_callable_of_paddle(t.py, &value)? {
-            if name == "_grad_clip" {
-                let held = Arc::new(Tracker::InstanceDict(place));
-                guard_absent(t, &held, PARTS_OF_CLIP);
+    }
+    if let Some(decays) = dict.get_item(DECAYS)? {
+        let place = place(DECAYS);
+        t.guards
+            .add(&place, GuardKind::Is(Obj::from(decays.clone())));
+        if !decays.is_none() {
+            if !predicates::only_answers(t, &decays)? {
+                return Ok(false);
             }
-            continue;
+            let code = Arc::new(Tracker::Function(place, FunctionField::Code));
+            let found = Obj::from(decays.getattr("__code__")?);
+            t.guards.add(&code, GuardKind::Is(found));
         }
-        if name != "_apply_decay_param_fun" || !predicates::only_answers(t, &value)? {
-            return Ok(false);
-        }
-        let code = Arc::new(Tracker::Function(place, FunctionField::Code));
-        let found = Obj::from(value.getattr("__code__")?);
-        t.guards.add(&code, GuardKind::Is(found));
     }
     Ok(true)
 }
@@ -321,29 +316,6 @@ fn is_read_as_paddles(py: Python<'_>, class: &Bound<'_, PyType>) -> PyResult<boo
             (Some(found), Some(own)) => found.is(&own),
             (found, own) => found.is_none() && own.is_none(),
         }))
-}
-
-/// Whether a call of it runs code of Paddle's alone.
-fn is_callable_of_paddle(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let class = value.get_type();
-    if class.is(&py.module("types")?.getattr("MethodType")?) {
-        return Ok(provenance::is_of_paddle(&value.getattr("__func__")?));
-    }
-    if value.is_instance(scheduler(py)?.as_any())? {
-        return is_read_as_paddles(py, &class);
-    }
-    if provenance::module_in_paddle(&class).is_none() {
-        return Ok(false);
-    }
-    // Clips ask a function of the user's which parameters they are for.
-    let Ok(dict) = value.getattr("__dict__") else {
-        return Ok(false);
-    };
-    let mut plain = true;
-    for held in dict.call_method0("values")?.try_iter()? {
-        plain &= !held?.is_callable();
-    }
-    Ok(plain)
 }
 
 /// Whether it is an optimizer, and the frame has looked at a container of its state.
@@ -378,11 +350,6 @@ fn sees(t: &Tracer<'_>, state: &Bound<'_, PyAny>) -> bool {
 /// A dict, or one of a subclass, as accumulators are.
 fn dict_of(value: Option<Bound<'_, PyAny>>) -> Option<Bound<'_, PyDict>> {
     value?.cast_into::<PyDict>().ok()
-}
-
-/// Whether it is an attribute that a step asks for.
-fn is_setting(name: &str) -> bool {
-    SETTINGS.contains(&name) || SET_FROM_GROUPS.contains(&name)
 }
 
 /// Whether no step changes what an optimizer has by this name.

@@ -4,15 +4,13 @@
 //! has read: it looks at its argument, and at containers of plain texts.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFrozenSet, PyFunction, PyList, PySet, PyString, PyTuple};
+use pyo3::types::PyFunction;
 
+use crate::abi::is_text_or_texts;
 use crate::bytecode::Instr;
 use crate::obj::Obj;
 
 use crate::simulator::{Step, Tracer};
-
-/// Most texts that are looked at.
-const MOST: usize = 1 << 16;
 
 /// Whether a function calls nothing, stores nothing but its own variables, and reads texts alone.
 pub(super) fn only_answers(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>) -> Step<bool> {
@@ -68,26 +66,4 @@ pub(super) fn only_answers(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>) -> S
         }
     }
     Ok(true)
-}
-
-/// Whether it is a text, or a container of Python's that holds texts alone.
-fn is_text_or_texts(value: &Bound<'_, PyAny>) -> bool {
-    let is_text = |value: &Bound<'_, PyAny>| value.is_exact_instance_of::<PyString>();
-    let holds = value.is_exact_instance_of::<PyList>()
-        || value.is_exact_instance_of::<PyTuple>()
-        || value.is_exact_instance_of::<PySet>()
-        || value.is_exact_instance_of::<PyFrozenSet>()
-        || value.is_exact_instance_of::<PyDict>();
-    let all = |value: &Bound<'_, PyAny>| -> PyResult<bool> {
-        if value.len()? > MOST {
-            return Ok(false);
-        }
-        for item in value.try_iter()? {
-            if !is_text(&item?) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    };
-    is_text(value) || holds && all(value).unwrap_or(false)
 }

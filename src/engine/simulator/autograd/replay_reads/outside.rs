@@ -129,7 +129,7 @@ fn is_checked(guard: &Guard) -> bool {
         | GuardKind::Apart(_)
         | GuardKind::ApartFromAll(_)
         | GuardKind::Unhooked
-        | GuardKind::PlainGroups
+        | GuardKind::PlainOptimizer
         | GuardKind::Array(_)
         | GuardKind::Outcome(_)
         | GuardKind::SameAs(_)

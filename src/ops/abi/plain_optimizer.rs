@@ -1,0 +1,358 @@
+//! Optimizers whose step runs no code of the user's: all that it reads is Paddle's or Python's own.
+//!
+//! A step computes with rates, decays and norms, and looks things up in groups, attributes and
+//! state. A subclass of `float` or `dict` has operators of its own, a list of another class is gone
+//! through by code of its own, and a parameter, group or clip may hold functions. So classes are
+//! compared by identity, all the way down; of what is not known a step may run anything.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{
+    PyBool, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyFunction, PyInt, PyList, PyNone,
+    PySet, PyString, PyTuple, PyType,
+};
+
+use paddle_sot_cpython::frame::Modules;
+use paddle_sot_cpython::native::{self, instance_dict, to_bound};
+
+/// Containers in containers that are looked into.
+const DEEPEST: usize = 6;
+/// Most texts of a function that answers.
+const MOST_TEXTS: usize = 1 << 16;
+
+/// Classes of what Paddle puts there, and does not call in a step.
+const INERT: &[(&str, &str)] = &[
+    ("paddle", "Tensor"),
+    ("paddle.base.framework", "EagerParamBase"),
+    ("paddle", "dtype"),
+    ("paddle.base.framework", "Program"),
+    ("paddle.base.layer_helper", "LayerHelper"),
+];
+/// Those that it calls: what they hold counts.
+const CALLED: &[(&str, &str)] = &[
+    ("paddle.regularizer", "L1Decay"),
+    ("paddle.regularizer", "L2Decay"),
+    ("paddle.nn", "ClipGradByGlobalNorm"),
+    ("paddle.nn", "ClipGradByNorm"),
+    ("paddle.nn", "ClipGradByValue"),
+];
+const SCHEDULERS: &[(&str, &str)] = &[("paddle.optimizer.lr", "LRScheduler")];
+
+/// How a parameter is made, which no step asks for.
+const MAKERS: &[&str] = &["_init_func", "_init_op_creator"];
+
+/// Whether no code of the user's runs where a step reads what an optimizer holds. The class of a
+/// scheduler, and a function that answers which parameters decay, are asked by who calls this.
+pub fn is_plain_optimizer(optimizer: &Bound<'_, PyAny>) -> bool {
+    is_plain(optimizer).unwrap_or(false)
+}
+
+/// Whether it is a text, or a container of Python's that holds texts alone.
+pub fn is_text_or_texts(value: &Bound<'_, PyAny>) -> bool {
+    is_text(value) || is_container(value) && are_texts(value).unwrap_or(false)
+}
+
+fn is_plain(optimizer: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Some(own) = attributes(optimizer) else {
+        return Ok(false);
+    };
+    let class = optimizer.get_type();
+    let mut groups: Vec<Bound<'_, PyAny>> = Vec::new();
+    for (name, value) in &own {
+        let Ok(text) = name.cast_exact::<PyString>() else {
+            return Ok(false);
+        };
+        if has_descriptor(&class, &name) {
+            return Ok(false);
+        }
+        let is_plain = match text.to_str()? {
+            "_parameter_list" | "_param_groups" if value.is_none() => true,
+            "_parameter_list" | "_param_groups" => {
+                let is_known = groups.iter().any(|known| known.is(&value));
+                is_known || {
+                    groups.push(value.clone());
+                    is_plain_list(&value)?
+                }
+            }
+            "_learning_rate" => is_value(&value, DEEPEST)? || is_plain_scheduler(&value)?,
+            "_apply_decay_param_fun" => value.is_none() || knows_texts_alone(&value)?,
+            _ => is_value(&value, DEEPEST)? || is_method_of(&value, optimizer),
+        };
+        if !is_plain {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a class has something by this name that is asked before the instance is.
+fn has_descriptor(class: &Bound<'_, PyType>, name: &Bound<'_, PyAny>) -> bool {
+    let found = native::type_attr(class.as_ptr(), name.as_ptr());
+    if found.is_null() {
+        return false;
+    }
+    let name = intern!(class.py(), "__set__");
+    let kind = native::type_of(found);
+    !native::type_attr(kind, name.as_ptr()).is_null()
+}
+
+/// Whether it is a list of Python's own, of parameters and groups of such.
+fn is_plain_list(list: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Ok(list) = list.cast_exact::<PyList>() else {
+        return Ok(false);
+    };
+    for item in list {
+        let is_plain = match item.cast_exact::<PyDict>() {
+            Ok(group) => is_plain_group(group)?,
+            Err(_) => is_plain_parameter(&item)?,
+        };
+        if !is_plain {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_plain_group(group: &Bound<'_, PyDict>) -> PyResult<bool> {
+    for (name, value) in group {
+        let is_plain = is_text(&name)
+            && match name.eq(intern!(name.py(), "params"))? {
+                true => is_plain_list(&value)?,
+                false => is_value(&value, DEEPEST)?,
+            };
+        if !is_plain {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether it is a parameter or a tensor, and of no class of the user's.
+pub(super) fn is_parameter(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASSES: Classes = Classes::new();
+    is_one_of(object, &CLASSES, &INERT[..2])
+}
+
+fn is_plain_parameter(parameter: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if !is_parameter(parameter)? {
+        return Ok(false);
+    }
+    let Some(own) = attributes(parameter) else {
+        return Ok(true);
+    };
+    for (name, value) in own {
+        let Ok(text) = name.cast_exact::<PyString>() else {
+            return Ok(false);
+        };
+        if !is_value(&value, DEEPEST)? && !MAKERS.contains(&text.to_str()?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a value, and all that it holds, computes and is looked up as Paddle and Python do it.
+fn is_value(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+    static INERT_CLASSES: Classes = Classes::new();
+    static CALLED_CLASSES: Classes = Classes::new();
+    if is_number_or_text(value) || is_one_of(value, &INERT_CLASSES, INERT)? {
+        return Ok(true);
+    }
+    let Some(depth) = depth.checked_sub(1) else {
+        return Ok(false);
+    };
+    if let Ok(dict) = value.cast_exact::<PyDict>() {
+        return are_entries(dict, depth);
+    }
+    if is_container(value) {
+        return are_values(value, depth);
+    }
+    if is_one_of(value, &CALLED_CLASSES, CALLED)? {
+        return match attributes(value) {
+            Some(held) => are_entries(&held, depth),
+            None => Ok(true),
+        };
+    }
+    if is_tables_of_paddle(value)? {
+        return value
+            .cast::<PyDict>()
+            .map_or(Ok(false), |dict| are_entries(dict, depth));
+    }
+    let class = value.get_type();
+    Ok(native::is_scalar_class(class.as_any()))
+}
+
+fn are_entries(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<bool> {
+    for (key, value) in dict {
+        if !is_value(&key, depth)? || !is_value(&value, depth)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The same of a container of Python's own.
+fn are_values(container: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+    for item in container.try_iter()? {
+        if !is_value(&item?, depth)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_number_or_text(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyNone>()
+        || value.is_exact_instance_of::<PyString>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyComplex>()
+        || value.is_exact_instance_of::<PyBytes>()
+}
+
+fn is_text(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyString>()
+}
+
+fn is_container(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyList>()
+        || value.is_exact_instance_of::<PyTuple>()
+        || value.is_exact_instance_of::<PySet>()
+        || value.is_exact_instance_of::<PyFrozenSet>()
+        || value.is_exact_instance_of::<PyDict>()
+}
+
+/// Whether it is the dict of tables that optimizers have: Paddle's function makes a missing one.
+fn is_tables_of_paddle(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static TABLES: Classes = Classes::new();
+    if !is_one_of(value, &TABLES, &[("collections", "defaultdict")])? {
+        return Ok(false);
+    }
+    let py = value.py();
+    let maker = value.getattr(intern!(py, "default_factory"))?;
+    let Ok(maker) = maker.cast_exact::<PyFunction>() else {
+        return Ok(maker.is_none() || maker.is(py.get_type::<PyDict>()));
+    };
+    let names = maker.getattr(intern!(py, "__globals__"))?;
+    let module = names.get_item(intern!(py, "__name__"))?;
+    let is_paddles = module
+        .extract::<&str>()
+        .is_ok_and(|module| module.starts_with("paddle.optimizer"));
+    let loaded = py.module("sys")?.getattr(intern!(py, "modules"))?;
+    Ok(is_paddles
+        && loaded
+            .get_item(module)?
+            .getattr(intern!(py, "__dict__"))?
+            .is(&names))
+}
+
+/// Whether a scheduler's rate is a number of Python's own.
+fn is_plain_scheduler(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASSES: Classes = Classes::new();
+    let classes = CLASSES.get_or_try_init(value.py(), || found(value.py(), SCHEDULERS))?;
+    let order = native::mro(&value.get_type());
+    let is_scheduler = order
+        .iter()
+        .any(|base| classes.iter().any(|it| base.is(it)));
+    let own = attributes(value).filter(|_| is_scheduler);
+    match own
+        .map(|own| own.get_item(intern!(value.py(), "last_lr")))
+        .transpose()?
+        .flatten()
+    {
+        Some(rate) => is_value(&rate, 1),
+        None => Ok(false),
+    }
+}
+
+/// Whether all that a function has from outside are texts, and containers of such.
+fn knows_texts_alone(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = function.py();
+    let Ok(function) = function.cast_exact::<PyFunction>() else {
+        return Ok(false);
+    };
+    let globals = function.getattr(intern!(py, "__globals__"))?;
+    let Ok(globals) = globals.cast_exact::<PyDict>() else {
+        return Ok(false);
+    };
+    let names = function
+        .getattr(intern!(py, "__code__"))?
+        .getattr(intern!(py, "co_names"))?;
+    for name in names.try_iter()? {
+        match globals.get_item(name?)? {
+            Some(known) if is_text_or_texts(&known) => {}
+            _ => return Ok(false),
+        }
+    }
+    let cells = function.getattr(intern!(py, "__closure__"))?;
+    if cells.is_none() {
+        return Ok(true);
+    }
+    for cell in cells.try_iter()? {
+        let content = native::cell_contents(cell?.as_ptr());
+        if content.is_null() || !is_text_or_texts(&to_bound(py, content)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn are_texts(container: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if container.len()? > MOST_TEXTS {
+        return Ok(false);
+    }
+    for item in container.try_iter()? {
+        if !is_text(&item?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether it is a method that the class of an optimizer has, bound to it.
+fn is_method_of(value: &Bound<'_, PyAny>, optimizer: &Bound<'_, PyAny>) -> bool {
+    let py = value.py();
+    let receiver = native::method_part(value.as_ptr(), true);
+    let function = native::method_part(value.as_ptr(), false);
+    if receiver != optimizer.as_ptr() || function.is_null() {
+        return false;
+    }
+    let name = to_bound(py, function).getattr(intern!(py, "__name__"));
+    let name = name.and_then(|name| Ok(name.cast_into_exact::<PyString>()?));
+    name.is_ok_and(|name| {
+        native::type_attr(optimizer.get_type().as_ptr(), name.as_ptr()) == function
+    })
+}
+
+type Classes = PyOnceLock<Vec<Py<PyType>>>;
+
+fn is_one_of(
+    value: &Bound<'_, PyAny>,
+    classes: &Classes,
+    names: &[(&str, &str)],
+) -> PyResult<bool> {
+    let py = value.py();
+    let class = native::type_of(value.as_ptr());
+    let mut classes = classes.get_or_try_init(py, || found(py, names))?.iter();
+    Ok(classes.any(|it| it.as_ptr() == class))
+}
+
+fn found(py: Python<'_>, names: &[(&str, &str)]) -> PyResult<Vec<Py<PyType>>> {
+    let found = names.iter().map(|(module, name)| {
+        let class = py.module(module)?.getattr(*name)?;
+        Ok(class.cast_into::<PyType>()?.unbind())
+    });
+    found.collect()
+}
+
+/// The instance dictionary of an object.
+pub(super) fn attributes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+    let py = object.py();
+    let dict = instance_dict(py, object.as_ptr());
+    match dict.is_null() {
+        true => None,
+        false => to_bound(py, dict).cast_into_exact::<PyDict>().ok(),
+    }
+}
