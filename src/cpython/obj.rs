@@ -157,6 +157,14 @@ pub fn locals_of_code<'py>(code: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAn
     code.getattr(intern!(code.py(), "co_varnames"))
 }
 
+/// The names that a code object has for globals and attributes.
+///
+/// # Errors
+/// When it is none.
+pub fn names_of_code<'py>(code: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    code.getattr(intern!(code.py(), "co_names"))
+}
+
 /// What reads a property.
 ///
 /// # Errors

@@ -151,10 +151,12 @@ impl Callee {
 /// The name of a function of Paddle's; generated ones (`paddle.sum`) have an underscore in front of theirs.
 fn paddle_name(function: &Bound<'_, PyAny>) -> Option<String> {
     let (module, name) = module_and_name(function);
-    // The one that takes its rate from the graph is what the user wrote, too.
-    let is_rated = module == "paddle_sot_rs._graph.control" && name == "dropout";
+    if module == "paddle_sot_rs._graph.control" {
+        // Those that do what one of Paddle's does say which.
+        return function.getattr("like_paddles").ok()?.extract().ok();
+    }
     let is_of_paddle = module == "paddle" || module.starts_with("paddle.");
-    if !is_rated && !is_of_paddle || name.is_empty() {
+    if !is_of_paddle || name.is_empty() {
         return None;
     }
     match name.strip_prefix('_') {

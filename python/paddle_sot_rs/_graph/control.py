@@ -157,6 +157,29 @@ def add_n(inputs: Any) -> Any:
     return total
 
 
+def new_tensor(tensor: Any) -> Any:
+    """A copy as `paddle.to_tensor` makes one: autograd has a node for it, which `paddle.grad` asks for."""
+    return _known_to_autograd(paddle.assign(tensor))
+
+
+def new_stack(tensors: Any) -> Any:
+    """What `paddle.to_tensor` makes of a list of tensors or numbers."""
+    return _known_to_autograd(paddle.stack(tensors))
+
+
+def _known_to_autograd(tensor: Any) -> Any:
+    if paddle.in_dynamic_mode():
+        # Setting it makes the node.
+        tensor.stop_gradient = True
+    return tensor
+
+
+# What is known of Paddle's functions is known of these, too.
+_LIKE_PADDLES = {dropout: "dropout", new_tensor: "assign", new_stack: "stack"}
+for _function, _name in _LIKE_PADDLES.items():
+    _function.like_paddles = _name  # type: ignore[attr-defined]
+
+
 def begin_gradient(tensor: Any) -> Any:
     """What `tensor` is from `tensor.stop_gradient = False` on."""
     result = tensor.detach()

@@ -87,7 +87,7 @@ pub(super) fn find(
     if is_translating() || is_excluded(py, code)? {
         return Ok(None);
     }
-    if pipeline::watcher(&code.getattr("co_names")?.extract::<Vec<String>>()?).is_some() {
+    if pipeline::watcher(&obj::names_of_code(code)?.extract::<Vec<String>>()?).is_some() {
         shared.count("a function that sees objects or frames of a translation");
         return Ok(Some(Found::LeaveAlone));
     }

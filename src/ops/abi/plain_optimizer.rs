@@ -15,6 +15,7 @@ use pyo3::types::{
 
 use paddle_sot_cpython::frame::Modules;
 use paddle_sot_cpython::native::{self, instance_dict, to_bound};
+use paddle_sot_cpython::obj::names_of_code;
 
 /// Containers in containers that are looked into.
 const DEEPEST: usize = 6;
@@ -224,26 +225,29 @@ fn is_container(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyDict>()
 }
 
-/// Whether it is the dict of tables that optimizers have: Paddle's function makes a missing one.
+/// Whether it is a dict of C code, such as the tables of optimizers: Paddle's function makes a
+/// missing one.
 fn is_tables_of_paddle(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    static TABLES: Classes = Classes::new();
-    if !is_one_of(value, &TABLES, &[("collections", "defaultdict")])? {
+    let py = value.py();
+    if value.cast::<PyDict>().is_err() || native::is_mutable(&value.get_type()) {
         return Ok(false);
     }
-    let py = value.py();
-    let maker = value.getattr(intern!(py, "default_factory"))?;
+    let Some(maker) = value.getattr_opt(intern!(py, "default_factory"))? else {
+        return Ok(true);
+    };
     let Ok(maker) = maker.cast_exact::<PyFunction>() else {
         return Ok(maker.is_none() || maker.is(py.get_type::<PyDict>()));
     };
     let names = maker.getattr(intern!(py, "__globals__"))?;
     let module = names.get_item(intern!(py, "__name__"))?;
-    let is_paddles = module
-        .extract::<&str>()
-        .is_ok_and(|module| module.starts_with("paddle.optimizer"));
-    let loaded = py.module("sys")?.getattr(intern!(py, "modules"))?;
+    let Ok(module) = module.cast_exact::<PyString>() else {
+        return Ok(false);
+    };
+    let module = module.to_str()?;
+    let is_paddles = module.starts_with("paddle.optimizer");
     Ok(is_paddles
-        && loaded
-            .get_item(module)?
+        && py
+            .module(module)?
             .getattr(intern!(py, "__dict__"))?
             .is(&names))
 }
@@ -277,9 +281,7 @@ fn knows_texts_alone(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     let Ok(globals) = globals.cast_exact::<PyDict>() else {
         return Ok(false);
     };
-    let names = function
-        .getattr(intern!(py, "__code__"))?
-        .getattr(intern!(py, "co_names"))?;
+    let names = names_of_code(&function.getattr(intern!(py, "__code__"))?)?;
     for name in names.try_iter()? {
         match globals.get_item(name?)? {
             Some(known) if is_text_or_texts(&known) => {}

@@ -11,13 +11,12 @@ use pyo3::types::PyFloat;
 use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
-use crate::obj::Obj;
 use crate::ops::{facts, Fact, NumberAs, FULL_LIKE};
 use crate::reason::BreakId;
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::{dynamic_scalar, item, program_numbers, tensor_scalar};
+use crate::simulator::{arrays, dynamic_scalar, item, program_numbers, tensor_scalar};
 use crate::simulator::{tensors, Kwargs, Step, Tracer};
 
 /// The arguments of a call.
@@ -368,10 +367,9 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
     }
     let (name, given) = match parts[..] {
         // A new tensor, whatever else the number is for.
-        [part] if items[0] == data => ("assign", part),
-        _ => ("stack", t.add(Kind::List(parts))),
+        [part] if items[0] == data => (arrays::NEW_TENSOR, part),
+        _ => (arrays::NEW_STACK, t.add(Kind::List(parts))),
     };
-    let function = Obj::from(t.py.module("paddle")?.getattr(name)?);
-    let callee = Callee::Api(function);
+    let callee = Callee::Api(arrays::made_by(t, name)?);
     tensors::capture(t, callee, None, &[given], &[], &mut |_| None).map(Some)
 }

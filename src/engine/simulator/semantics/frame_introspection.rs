@@ -9,7 +9,7 @@ use pyo3::types::{PyCode, PyDict, PyFunction, PyModule, PyString, PyTuple, PyTyp
 
 use crate::bytecode::Code;
 use crate::frame::Modules;
-use crate::obj::{called, of_type, Obj};
+use crate::obj::{called, names_of_code, of_type, Obj};
 
 const LOCALS: &str = "f_locals";
 
@@ -35,7 +35,7 @@ pub(in crate::simulator) fn tells_callers(function: &Bound<'_, PyAny>) -> PyResu
         return Ok(false);
     };
     let code = function.getattr("__code__")?;
-    let names: Vec<String> = code.getattr("co_names")?.extract()?;
+    let names: Vec<String> = names_of_code(&code)?.extract()?;
     if names.iter().any(|name| CALLERS.contains(&&**name)) {
         return Ok(true);
     }
@@ -132,7 +132,7 @@ fn reads(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         Err(_) => return Ok(false),
     };
     let text = PyString::intern(py, LOCALS);
-    let names = code.getattr(pyo3::intern!(py, "co_names"))?;
+    let names = names_of_code(&code)?;
     if names.cast::<PyTuple>()?.contains(&text)? {
         return Ok(true);
     }

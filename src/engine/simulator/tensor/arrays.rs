@@ -238,8 +238,18 @@ pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<
     }
 }
 
+/// What `to_tensor` does with a tensor or number, and with a list of such.
+pub(in crate::simulator) const NEW_TENSOR: &str = "new_tensor";
+pub(in crate::simulator) const NEW_STACK: &str = "new_stack";
+
+/// One of these functions.
+pub(in crate::simulator) fn made_by(t: &Tracer<'_>, name: &str) -> PyResult<Obj> {
+    let home = t.py.module("paddle_sot_rs._graph.control")?;
+    Ok(Obj::from(home.getattr(name)?))
+}
+
 fn assigned(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
-    let assign = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("assign")?));
+    let assign = Callee::Api(made_by(t, NEW_TENSOR)?);
     tensors::capture(t, assign, None, &[tensor], &[], &mut |_| None)
 }
 
@@ -297,7 +307,7 @@ fn stacked(t: &mut Tracer<'_>, items: &[VarId], wanted: Option<DType>) -> Step<O
         plain.push(detached(t, *item)?);
     }
     let plain = t.add(Kind::List(plain));
-    let stack = Callee::Api(Obj::from(t.py.module("paddle")?.getattr("stack")?));
+    let stack = Callee::Api(made_by(t, NEW_STACK)?);
     tensors::capture(t, stack, None, &[plain], &[], &mut |_| None).map(Some)
 }
 

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::frame::Modules;
 use crate::guard::GuardKind;
-use crate::obj::{is_named, Obj};
+use crate::obj::{is_named, names_of_code, Obj};
 use crate::tracker::{DictKey, Tracker};
 
 use crate::simulator::attributes::lookup;
@@ -224,7 +224,7 @@ impl<'py> Named<'py> {
     ) -> PyResult<bool> {
         let mut next = Some(method);
         while let Some(function) = next {
-            let names = function.getattr("__code__")?.getattr("co_names")?;
+            let names = names_of_code(&function.getattr("__code__")?)?;
             let names: Vec<Bound<'_, PyString>> = names.extract()?;
             for name in &names {
                 let name = name.to_str()?;
