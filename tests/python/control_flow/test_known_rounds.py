@@ -162,17 +162,77 @@ def test_rounds_that_differ_are_refused(start):
             compiled(x)
 
 
-def test_as_many_as_a_graph_takes():
+def grows_to(rounds):
     def f(x):
         out, i = [], paddle.to_tensor(0)
-        while i < 700:
-            out.append(x)
+        while i < rounds:
+            out.append(x + i)
             i += 1
-        return len(out)
+        return out
 
+    return f
+
+
+@pytest.mark.parametrize("rounds", [40, 700])
+def test_a_loop_is_asked_once_for_many_rounds(rounds):
+    f = grows_to(rounds)
     whole = translate(f, full_graph=True, capture_control_flow=True)
+    x = paddle.ones([2])
+    for _ in range(2):
+        assert [part.tolist() for part in whole(x)] == [part.tolist() for part in f(x)]
+    stats = sot.stats(whole)
+    assert (stats.graphs, stats.graph_breaks) == (1, [])
+
+
+def test_as_many_as_a_graph_takes():
+    whole = translate(grows_to(5000), full_graph=True, capture_control_flow=True)
     with pytest.raises(sot.GraphBreakError, match="a list is changed inside, and its items are others"):
         whole(paddle.ones([2]))
+
+
+def rounds_of(x, n, out):
+    i = paddle.to_tensor(0)
+    while i < n:
+        x = x * w
+        if out is not None:
+            out.append(x)
+        i += 1
+    return x
+
+
+def test_a_loop_that_was_refused_is_captured_where_its_frame_is_another():
+    def f(x, n):
+        made = []
+        for lst in (made, None, made, None):
+            rounds = paddle.to_tensor(2) if lst is not None else n
+            x = rounds_of(x, rounds, lst)
+        return x, made
+
+    whole = translate(f, full_graph=True, capture_control_flow=True)
+    with paddle.no_grad():
+        for n in (0, 1, 6):
+            x, n = paddle.to_tensor([1.0, 3.0]), paddle.to_tensor(n)
+            (one, many), (other, others) = whole(x, n), f(x, n)
+            assert one.tolist() == other.tolist() and [it.tolist() for it in many] == [it.tolist() for it in others]
+    stats = sot.stats(whole)
+    assert (stats.graphs, stats.graph_breaks) == (1, [])
+
+
+def test_numbers_that_change_in_place_are_known_as_they_are():
+    def f(x):
+        out, i = [], paddle.to_tensor(0)
+        while i < 6:
+            out.append(x + i)
+            j = i
+            i.add_(paddle.to_tensor(1))
+            if j >= 4:
+                break
+        return out, i
+
+    whole = translate(f, full_graph=True, capture_control_flow=True)
+    x = paddle.ones([2])
+    (one, i), (other, j) = whole(x), f(x)
+    assert [it.tolist() for it in one] == [it.tolist() for it in other] and i.item() == j.item()
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

@@ -28,12 +28,14 @@ use crate::simulator::tracer::function_graph::{FunctionGraph, GraphInput};
 use crate::tracker::TrackerRef;
 use crate::variables::{Arena, AttrOp, VarId};
 
+use super::branches::RefusedLoops;
 use super::deferred::DeferredCall;
 use super::frame::{FrameState, SimulatedFrame};
 use super::groups::Group;
 use super::inlined_frame::Unwound;
 use super::layer_call::KnownCode;
 use super::replay_reads::{Reads, RunsAgain};
+use super::tensor_scalar::known::KnownNumbers;
 
 pub use crate::obj::is_plain_constant;
 pub use constants::{asks_the_process, is_enum_member};
@@ -214,6 +216,10 @@ pub struct Tracer<'py> {
     /// How many branches are followed on either way to the end of the frame, inside of one
     /// another.
     pub tails: usize,
+    /// Numbers of the graph that are the same in each call.
+    pub(in crate::simulator) known_numbers: KnownNumbers,
+    /// Loops that no operation holds: their rounds do not ask again.
+    pub(in crate::simulator) refused_loops: RefusedLoops,
     frames: Vec<Rc<FrameState>>,
     known: FxHashMap<usize, VarId>,
 }
@@ -271,6 +277,8 @@ impl<'py> Tracer<'py> {
             unlike: false,
             decided: Vec::new(),
             tails: 0,
+            known_numbers: KnownNumbers::default(),
+            refused_loops: RefusedLoops::default(),
             frames: Vec::new(),
             known: FxHashMap::default(),
         })

@@ -82,6 +82,9 @@ impl<'py> Tracer<'py> {
         }
         self.raised.truncate(mark.raised.0);
         self.groups.truncate(mark.raised.1);
+        let sir = &self.graph.sir;
+        self.known_numbers
+            .forget(sir.symbols.len(), sir.statements.len());
         self.unwound.clear();
         self.unnest(&mark);
     }

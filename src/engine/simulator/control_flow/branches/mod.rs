@@ -1,6 +1,7 @@
 //! Branches on tensors as part of the graph: both sides are simulated, cut out of the graph, and
 //! become the nested graphs of one `cond`.
 
+mod assertions;
 mod outcomes;
 mod rounds;
 mod tails;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use pyo3::types::PyInt;
 
-use crate::bytecode::{flow, Instr};
+use crate::bytecode::flow;
 use crate::graph::{BlockOutput, Region, SymbolId};
 use crate::obj::Obj;
 use crate::simulator::tracer::function_graph::Cut;
@@ -28,28 +29,9 @@ use crate::simulator::region::{
 };
 use crate::simulator::tensor_scalar::{condition, negation, statement, truth_value};
 use crate::simulator::{Step, Stop, Tracer};
+use assertions::assertion;
 use outcomes::{act, Does};
-pub use rounds::for_numbers;
-
-/// `assert`: one side does nothing but raise. The graph checks, and what follows is the other side.
-fn assertion(
-    t: &mut Tracer<'_>,
-    value: VarId,
-    yes: &FrameState,
-    no: &FrameState,
-) -> Step<Option<usize>> {
-    let raises = |side: &FrameState| {
-        let instruction = side.code.instructions.get(side.pc);
-        instruction.is_some_and(|found| matches!(found.instr, Instr::LoadAssertionError))
-    };
-    let (holds, next) = match (raises(yes), raises(no)) {
-        (false, true) => (truth_value(t, value)?, yes.pc),
-        (true, false) => (negation(t, value)?, no.pc),
-        _ => return Ok(None),
-    };
-    statement(t, "check", &[holds])?;
-    Ok(Some(next))
-}
+pub use rounds::{for_numbers, RefusedLoops};
 
 /// Each takes a part of the native stack.
 const DEEPEST: usize = 24;
@@ -81,8 +63,15 @@ pub fn branch(
         let Some(found) = loops::at_branch(frame, at, yes.pc, no.pc) else {
             return choose(t, frame, at, value, yes, no);
         };
+        let state = rounds::LoopState::of(t, &yes, at);
+        if state.is_refused(t) {
+            if let Some(flow) = rounds::go_where_known(t, frame, value, &yes, &no) {
+                return Ok(flow);
+            }
+        }
         let whole = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
-            loops::capture(t, frame, value, found.clone(), &yes, &no)
+            let answer = loops::capture(t, frame, value, found.clone(), &yes, &no);
+            state.noted(t, answer)
         };
         // One round, with the rest of them behind it: those begin with what it left.
         let by_round = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {

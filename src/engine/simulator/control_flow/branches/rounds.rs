@@ -1,14 +1,88 @@
 //! Rounds of loops that are simulated one by one: those of a loop that no operation holds, whose
 //! tests are the same in each call.
 
+use std::hash::{Hash, Hasher};
+use std::mem::discriminant;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use rustc_hash::{FxHashMap, FxHasher};
+
+use crate::bytecode::Code;
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
 use crate::simulator::phi::refuse;
 use crate::simulator::tensor_scalar::known;
 use crate::simulator::{loops, Step, Stop, Tracer};
-use crate::variables::VarId;
+use crate::variables::{Kind, VarId};
 
 use super::{attempt, both, tails, DEEPEST};
+
+/// Most states of one loop that are remembered: behind them, its rounds go one by one wherever
+/// they are known.
+const MOST_STATES: usize = 4;
+
+/// Loops that no operation holds, by their code and their test, with what their frame had then.
+///
+/// Whether a loop is captured is found by simulating some of its rounds, and each of its rounds
+/// comes to its test: it is asked once for a state of the frame, not in each.
+#[derive(Default)]
+pub struct RefusedLoops(FxHashMap<(*const Code, usize), Vec<u64>>);
+
+/// A loop in front of a round.
+#[derive(Clone, Copy)]
+pub(super) struct LoopState {
+    test: (*const Code, usize),
+    state: u64,
+}
+
+impl LoopState {
+    pub(super) fn of(t: &Tracer<'_>, frame: &FrameState, at: usize) -> Self {
+        let mut hash = FxHasher::default();
+        (t.regions, t.grad_enabled, frame.stack.len()).hash(&mut hash);
+        for local in &frame.locals {
+            if let Some(id) = *local {
+                hash_form(t, id, &mut hash);
+            }
+            local.is_some().hash(&mut hash);
+        }
+        Self {
+            test: (Arc::as_ptr(&frame.code), at),
+            state: hash.finish(),
+        }
+    }
+
+    /// Whether the loop was refused in such a state.
+    pub(super) fn is_refused(self, t: &Tracer<'_>) -> bool {
+        let known = t.refused_loops.0.get(&self.test);
+        known.is_some_and(|it| it.len() >= MOST_STATES || it.contains(&self.state))
+    }
+
+    /// What captures the loop has answered: notes that it is refused, if it is.
+    pub(super) fn noted(self, t: &mut Tracer<'_>, answer: Step<Flow>) -> Step<Flow> {
+        if matches!(answer, Err(Stop::Break(_))) {
+            let states = t.refused_loops.0.entry(self.test).or_default();
+            states.push(self.state);
+        }
+        answer
+    }
+}
+
+/// What tells apart whether a value may differ from round to round: not which number it is.
+fn hash_form(t: &Tracer<'_>, id: VarId, hash: &mut FxHasher) {
+    let var = t.vars.get(id);
+    discriminant(&var.kind).hash(hash);
+    match (&var.kind, &var.value) {
+        (Kind::Const, Some(value)) => {
+            value.bind(t.py).get_type().as_ptr().hash(hash);
+        }
+        (kind, _) => {
+            let meta = kind.of_graph().and_then(|symbol| t.graph.meta(symbol));
+            meta.map(|meta| (meta.dtype.as_str(), meta.shape.len(), meta.stop_gradient))
+                .hash(hash);
+        }
+    }
+}
 
 /// Takes the side of a branch that is taken in each call, where that is known.
 pub(super) fn go_where_known(
@@ -60,9 +134,16 @@ pub fn for_numbers(
     if t.regions >= DEEPEST || !frame.handling.is_empty() {
         return refuse(t, "the loop stands in too much other control flow");
     }
+    let state = LoopState::of(t, frame, at);
+    if state.is_refused(t) {
+        if let Some(flow) = next_where_known(t, frame, at, &behind)? {
+            return Ok(flow);
+        }
+    }
     let answer = attempt(t, frame, |t, frame| {
         let whole = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
-            loops::capture_range(t, frame, at, &behind)
+            let answer = loops::capture_range(t, frame, at, &behind);
+            state.noted(t, answer)
         };
         let by_round = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
             if let Some(flow) = next_where_known(t, frame, at, &behind)? {

@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Arg, Callee, Statement, SymbolId};
+use crate::obj::Obj;
 use crate::simulator::Tracer;
 use crate::variables::VarId;
 
@@ -18,7 +19,96 @@ const MOST: usize = 512;
 /// Most numbers of a tensor on the way.
 const LARGEST: i64 = 1024;
 
-type Values<'py> = FxHashMap<SymbolId, Bound<'py, PyAny>>;
+/// Most numbers that are known of one graph: a bound on rounds that are simulated one by one.
+const MOST_KNOWN: usize = 4096;
+
+type Values = FxHashMap<SymbolId, Obj>;
+
+/// What such numbers are, as far as anybody asked: the number of a round is computed from that of
+/// the round before.
+#[derive(Default)]
+pub(in crate::simulator) struct KnownNumbers {
+    values: Values,
+    /// What those are computed from, with them.
+    touched: FxHashSet<SymbolId>,
+    /// No statement up to here changes one of those in place.
+    checked: usize,
+    /// The last of those.
+    newest: u32,
+}
+
+impl KnownNumbers {
+    /// Forgets what a graph of so many symbols and statements does not have.
+    pub(in crate::simulator) fn forget(&mut self, symbols: usize, statements: usize) {
+        self.checked = self.checked.min(statements);
+        if (self.newest as usize) < symbols {
+            return;
+        }
+        self.values.retain(|id, _| (id.0 as usize) < symbols);
+        self.touched.retain(|id| (id.0 as usize) < symbols);
+        self.newest = self.touched.iter().map(|id| id.0).max().unwrap_or(0);
+    }
+
+    /// What a symbol is in eager mode; `None` where it depends on more than constants.
+    fn compute<'py>(&mut self, t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyAny>> {
+        let found = self.extended(t, symbol);
+        if found.is_some() || self.values.is_empty() {
+            return found;
+        }
+        // What changes in place may be another number.
+        *self = Self::default();
+        self.extended(t, symbol)
+    }
+
+    fn extended<'py>(&mut self, t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyAny>> {
+        let statements = &t.graph.sir.statements;
+        let mut wanted = FxHashSet::default();
+        if !self.values.contains_key(&symbol) {
+            wanted.insert(symbol);
+        }
+        let mut touched = FxHashSet::from_iter([symbol]);
+        let mut chosen: Vec<&Statement> = Vec::new();
+        let mut first = statements.len();
+        for (at, statement) in statements.iter().enumerate().rev() {
+            if wanted.is_empty() {
+                break;
+            }
+            let mut made = Vec::new();
+            statement.output.for_each_symbol(&mut |id| made.push(id));
+            if !made.iter().any(|id| wanted.contains(id)) {
+                continue;
+            }
+            if chosen.len() == MOST || !is_small_and_pure(t, statement, &made) {
+                return None;
+            }
+            wanted.retain(|id| !made.contains(id));
+            statement.for_each_argument(&mut |id| {
+                touched.insert(id);
+                if !self.values.contains_key(&id) {
+                    wanted.insert(id);
+                }
+            });
+            chosen.push(statement);
+            first = at;
+        }
+        // What is left was there before, or differs from round to round.
+        if !wanted.is_empty() || self.values.len() + chosen.len() > MOST_KNOWN {
+            return None;
+        }
+        self.newest = touched.iter().map(|id| id.0).fold(self.newest, u32::max);
+        self.touched.extend(touched);
+        // What is made is not changed in front of that.
+        if is_written(t, &statements[self.checked.min(first)..], &self.touched) {
+            return None;
+        }
+        self.checked = statements.len();
+        for statement in chosen.into_iter().rev() {
+            let result = run(t.py, &self.values, statement)?;
+            keep(&statement.output, result, &mut self.values)?;
+        }
+        Some(self.values.get(&symbol)?.bind(t.py).clone())
+    }
+}
 
 /// Whether a value holds, where that is known. What fails here fails in the graph, too.
 pub(in crate::simulator) fn truth(t: &mut Tracer<'_>, value: VarId) -> Option<bool> {
@@ -30,44 +120,14 @@ pub(in crate::simulator) fn truth(t: &mut Tracer<'_>, value: VarId) -> Option<bo
     if t.auto_casts > 0 || !is_number && super::is_truth_of_users(t) {
         return None;
     }
-    let found = computed(t, symbol)?;
+    let mut known = std::mem::take(&mut t.known_numbers);
+    let found = known.compute(t, symbol);
+    t.known_numbers = known;
+    let found = found?;
     match is_number {
         true => found.ne(0).ok(),
         false => found.is_truthy().ok(),
     }
-}
-
-/// The tensor of a symbol in eager mode; `None` where it depends on more than constants.
-fn computed<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyAny>> {
-    let mut wanted = FxHashSet::from_iter([symbol]);
-    let mut touched = wanted.clone();
-    let mut chosen: Vec<&Statement> = Vec::new();
-    for statement in t.graph.sir.statements.iter().rev() {
-        let mut made = Vec::new();
-        statement.output.for_each_symbol(&mut |id| made.push(id));
-        if !made.iter().any(|id| wanted.contains(id)) {
-            continue;
-        }
-        if chosen.len() == MOST || !is_small_and_pure(t, statement, &made) {
-            return None;
-        }
-        wanted.retain(|id| !made.contains(id));
-        statement.for_each_argument(&mut |id| {
-            wanted.insert(id);
-            touched.insert(id);
-        });
-        chosen.push(statement);
-    }
-    // What is left was there before, or differs from round to round.
-    if !wanted.is_empty() || chosen.is_empty() || is_written(t, &touched) {
-        return None;
-    }
-    let mut values = Values::default();
-    for statement in chosen.into_iter().rev() {
-        let result = run(t.py, &values, statement)?;
-        keep(&statement.output, result, &mut values)?;
-    }
-    values.remove(&symbol)
 }
 
 /// Whether it computes a few numbers and does nothing else.
@@ -85,9 +145,9 @@ fn is_small_and_pure(t: &Tracer<'_>, statement: &Statement, made: &[SymbolId]) -
     is_call && !acts && made.iter().all(is_small)
 }
 
-/// Whether a statement changes one of these in place.
-fn is_written(t: &Tracer<'_>, symbols: &FxHashSet<SymbolId>) -> bool {
-    t.graph.sir.statements.iter().any(|statement| {
+/// Whether one of the statements changes one of these in place.
+fn is_written(t: &Tracer<'_>, statements: &[Statement], symbols: &FxHashSet<SymbolId>) -> bool {
+    statements.iter().any(|statement| {
         let mut takes = false;
         statement.for_each_argument(&mut |id| takes |= symbols.contains(&id));
         let updates = statement.updates.iter().any(|id| symbols.contains(id));
@@ -96,11 +156,7 @@ fn is_written(t: &Tracer<'_>, symbols: &FxHashSet<SymbolId>) -> bool {
 }
 
 /// The result of a statement.
-fn run<'py>(
-    py: Python<'py>,
-    values: &Values<'py>,
-    statement: &Statement,
-) -> Option<Bound<'py, PyAny>> {
+fn run<'py>(py: Python<'py>, values: &Values, statement: &Statement) -> Option<Bound<'py, PyAny>> {
     let args = objects(py, values, &statement.args)?;
     let kwargs = PyDict::new(py);
     for (name, value) in &statement.kwargs {
@@ -119,18 +175,14 @@ fn run<'py>(
     function.call(args, Some(&kwargs)).ok()
 }
 
-fn objects<'py>(
-    py: Python<'py>,
-    values: &Values<'py>,
-    args: &[Arg],
-) -> Option<Vec<Bound<'py, PyAny>>> {
+fn objects<'py>(py: Python<'py>, values: &Values, args: &[Arg]) -> Option<Vec<Bound<'py, PyAny>>> {
     args.iter().map(|arg| object(py, values, arg)).collect()
 }
 
 /// An argument as a Python object.
-fn object<'py>(py: Python<'py>, values: &Values<'py>, arg: &Arg) -> Option<Bound<'py, PyAny>> {
+fn object<'py>(py: Python<'py>, values: &Values, arg: &Arg) -> Option<Bound<'py, PyAny>> {
     Some(match arg {
-        Arg::Symbol(symbol) => values.get(symbol)?.clone(),
+        Arg::Symbol(symbol) => values.get(symbol)?.bind(py).clone(),
         Arg::Const(value) => value.bind(py).clone(),
         Arg::List(items) => PyList::new(py, objects(py, values, items)?)
             .ok()?
@@ -147,9 +199,9 @@ fn object<'py>(py: Python<'py>, values: &Values<'py>, arg: &Arg) -> Option<Bound
 }
 
 /// Notes what the symbols of a result are.
-fn keep<'py>(output: &Arg, result: Bound<'py, PyAny>, values: &mut Values<'py>) -> Option<()> {
+fn keep<'py>(output: &Arg, result: Bound<'py, PyAny>, values: &mut Values) -> Option<()> {
     match output {
-        Arg::Symbol(symbol) => drop(values.insert(*symbol, result)),
+        Arg::Symbol(symbol) => drop(values.insert(*symbol, Obj::from(result))),
         Arg::List(items) | Arg::Tuple(items) => {
             for (at, item) in items.iter().enumerate() {
                 keep(item, result.get_item(at).ok()?, values)?;
