@@ -410,6 +410,17 @@ impl TraceSession for PaddleTrace {
         Ok(ValueHandle(0))
     }
 
+    fn set_stop_gradient(
+        &mut self,
+        py: Python<'_>,
+        symbol: SymbolId,
+        stops: bool,
+    ) -> Result<(), BackendError> {
+        let value = self.value(py, symbol)?;
+        value.setattr(pyo3::intern!(py, "stop_gradient"), stops)?;
+        Ok(())
+    }
+
     fn set_grad_enabled(&mut self, enabled: bool) {
         self.grad_enabled = enabled;
     }

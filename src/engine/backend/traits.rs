@@ -112,6 +112,18 @@ pub trait TraceSession: Send + Sync {
         ))
     }
 
+    /// Says whether gradients flow to an input, which no call has used.
+    fn set_stop_gradient(
+        &mut self,
+        _py: Python<'_>,
+        _symbol: SymbolId,
+        _stops: bool,
+    ) -> Result<(), BackendError> {
+        Err(BackendError::Refused(
+            "this backend does not set stop_gradient of what exists".into(),
+        ))
+    }
+
     /// Grad mode for the calls that follow: with it off, results stop gradients.
     fn set_grad_enabled(&mut self, enabled: bool);
 

@@ -14,7 +14,7 @@ use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
 use crate::reason::{timed, Break, BreakKind, Phase, SourceLoc};
 use crate::simulator::replay_reads::Outside;
-use crate::simulator::tracer::function_graph::GraphInput;
+use crate::simulator::tracer::function_graph::{self, GraphInput};
 use crate::sync::lock;
 use crate::tracker::{Place, TrackerRef};
 
@@ -23,6 +23,7 @@ use super::backward_guard::BackwardGuard;
 use super::choice::Configured;
 use super::function::{gains, Entry, Gains, GraphInfo, Translated, BY_CALLS};
 use super::graph_inputs::GraphInputs;
+use super::in_front::{self, InFront};
 use super::random::Randomness;
 use super::record::{self, Counters, Node};
 use super::resumes::log_code;
@@ -30,6 +31,8 @@ use super::statistics::Statistics;
 
 /// Parts of a translation that succeeded.
 pub(super) struct Traced {
+    /// What is done in front of the graph.
+    pub(super) in_front: function_graph::InFront,
     pub(super) emission: Emission,
     pub(super) sir: StatementIr,
     pub(super) inputs: Vec<GraphInput>,
@@ -57,6 +60,7 @@ pub(super) fn finish(
     asks: bool,
 ) -> Result<Entry, Break> {
     let Traced {
+        in_front: before,
         emission,
         mut sir,
         inputs,
@@ -119,10 +123,18 @@ pub(super) fn finish(
             grad_enabled: state.grad_enabled,
             least: 0,
         };
-        let compiled;
-        (compiled, gain) = timed(Phase::Backend, || {
+        // As they are when it runs.
+        let flagged = before.flags.iter().filter_map(|(symbol, stops)| {
+            let input = inputs.iter().find(|input| input.symbol == *symbol)?;
+            Some((input.value.bind(py), *stops))
+        });
+        let flags = in_front::flag(flagged)?;
+        let made = timed(Phase::Backend, || {
             compile(py, backend, request, by_calls, of_calls)
-        })?;
+        });
+        flags.undo(py)?;
+        let compiled;
+        (compiled, gain) = made?;
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
@@ -134,6 +146,8 @@ pub(super) fn finish(
         drop(stats);
         graph = Some(compiled);
     }
+    let in_front = InFront::new(py, &before, &inputs, &mut slots);
+    graph_inputs.slots = slots.len();
     slots.extend(emission.slots);
     let values = automatic_dynamic::values(py, &guards).map(|(at, tracker, _)| (at, tracker));
     let values = values
@@ -160,6 +174,7 @@ pub(super) fn finish(
         statistics,
         backward_guard,
         graph_inputs,
+        in_front,
         listens,
         asks,
         backend: backend.clone(),

@@ -103,6 +103,10 @@ fn changed(t: &Tracer<'_>) -> Option<String> {
         let kind = t.vars.kind(*id);
         matches!(kind, Kind::Context(ContextVar::AutoCast { .. }))
     };
+    let in_front = &t.graph.in_front;
+    if !in_front.flags.is_empty() || !in_front.seeds.is_empty() {
+        return Some(String::new());
+    }
     if !t.global_writes.is_empty() || !t.left_behind.iter().all(warns) {
         return Some(String::new());
     }

@@ -14,6 +14,7 @@ mod forced;
 mod freeze;
 mod function;
 mod graph_inputs;
+mod in_front;
 mod paddle_sot_hook;
 mod pin;
 mod pipeline;

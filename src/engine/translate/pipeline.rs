@@ -473,9 +473,11 @@ fn trace_once(
         _ => (false, false),
     };
     tracer.guard_namespaces();
+    let in_front = std::mem::take(&mut tracer.graph.in_front);
     let (sir, inputs, session) = tracer.graph.into_parts();
     Ok(Traced {
         emission,
+        in_front,
         sir,
         inputs,
         session,

@@ -33,8 +33,7 @@ impl Randomness {
         if self.0.load(Ordering::Relaxed) == NEVER {
             return Ok(None);
         }
-        let state = state_of(py)?;
-        Ok(Some(Before(state.unbind())))
+        Before::now(py).map(Some)
     }
 
     /// Learns from a run that succeeded.
@@ -51,6 +50,10 @@ impl Randomness {
 }
 
 impl Before {
+    pub(super) fn now(py: Python<'_>) -> PyResult<Self> {
+        Ok(Self(state_of(py)?.unbind()))
+    }
+
     /// Goes back.
     pub(super) fn restore(self, py: Python<'_>) -> PyResult<()> {
         py.module(RANDOM)?

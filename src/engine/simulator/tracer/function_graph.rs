@@ -36,6 +36,8 @@ pub struct GraphMark {
     inputs: usize,
     session: usize,
     closed: Option<Closed>,
+    in_front: (usize, usize),
+    seeded: bool,
 }
 
 /// A graph that takes no more calls.
@@ -65,6 +67,19 @@ pub struct FunctionGraph {
     closed: Option<Closed>,
     /// Whether a call was refused because it is closed.
     was_asked: bool,
+    /// What is done in front of it.
+    pub in_front: InFront,
+    /// Why it draws no more random numbers, if it does not.
+    seeded: Option<String>,
+}
+
+/// What is done in front of a graph, on what exists.
+#[derive(Debug, Default)]
+pub struct InFront {
+    /// Inputs whose `stop_gradient` is set, in this order.
+    pub flags: Vec<(SymbolId, bool)>,
+    /// Functions that set the random state, and the number that each is given. The last one counts.
+    pub seeds: Vec<(Obj, Obj)>,
 }
 
 impl FunctionGraph {
@@ -80,6 +95,8 @@ impl FunctionGraph {
             grad_enabled: true,
             closed: None,
             was_asked: false,
+            in_front: InFront::default(),
+            seeded: None,
         }
     }
 
@@ -204,6 +221,46 @@ impl FunctionGraph {
         }
     }
 
+    /// Sets `stop_gradient` of an input in front of the graph; false where the graph has used it.
+    pub fn set_stop_gradient(
+        &mut self,
+        py: Python<'_>,
+        symbol: SymbolId,
+        stops: bool,
+    ) -> Result<bool, BackendError> {
+        let mut used = false;
+        for statement in &self.sir.statements {
+            // A layer that is called as a whole may hold it.
+            used |= matches!(statement.callee, Callee::Layer(_) | Callee::Sir(_));
+            used |= statement.updates.contains(&symbol);
+            statement.for_each_argument(&mut |id| used |= id == symbol);
+        }
+        if !used {
+            self.flag(py, symbol, stops)?;
+            self.in_front.flags.push((symbol, stops));
+        }
+        Ok(!used)
+    }
+
+    fn flag(&mut self, py: Python<'_>, symbol: SymbolId, stops: bool) -> Result<(), BackendError> {
+        self.session.set_stop_gradient(py, symbol, stops)?;
+        if let Some(SymbolKind::Tensor(meta)) = self.sir.symbols.get_mut(symbol.0 as usize) {
+            meta.stop_gradient = stops;
+        }
+        Ok(())
+    }
+
+    /// Whether it has drawn random numbers, as far as anyone knows.
+    pub fn has_drawn(&self) -> bool {
+        let mut statements = self.sir.statements.iter();
+        statements.any(|it| it.draws || matches!(it.callee, Callee::Sir(_)))
+    }
+
+    /// Draws no more random numbers, up to a roll-back: the random state is set behind it.
+    pub fn draw_no_more(&mut self, why: String) {
+        self.seeded.get_or_insert(why);
+    }
+
     fn refusal(&mut self, closed: Closed) -> BackendError {
         self.was_asked = true;
         BackendError::Refused(closed.why.into())
@@ -239,6 +296,9 @@ impl FunctionGraph {
             let session = &mut self.session;
             session.call(py, &self.sir, &callee, &args, &kwargs, &loc)
         })?;
+        if let (Some(why), true) = (&self.seeded, inferred.draws) {
+            return Err(BackendError::Refused(why.clone()));
+        }
         for tensor in inferred.captured {
             let Some(tracker) = locate(&tensor.value) else {
                 return Err(BackendError::Refused(
@@ -352,11 +412,27 @@ impl FunctionGraph {
             inputs: self.inputs.len(),
             session: self.session.mark(),
             closed: self.closed,
+            in_front: (self.in_front.flags.len(), self.in_front.seeds.len()),
+            seeded: self.seeded.is_some(),
         }
     }
 
     /// Forgets everything recorded since `mark`.
     pub fn rollback(&mut self, py: Python<'_>, mark: GraphMark) {
+        while self.in_front.flags.len() > mark.in_front.0 {
+            let Some((symbol, stops)) = self.in_front.flags.pop() else {
+                break;
+            };
+            if (symbol.0 as usize) < mark.symbols {
+                // Only a flag that differs is set.
+                let undone = self.flag(py, symbol, !stops);
+                undone.unwrap_or_else(|err| log::warn!(target: "paddle_sot_rs.backend", "{err}"));
+            }
+        }
+        self.in_front.seeds.truncate(mark.in_front.1);
+        if !mark.seeded {
+            self.seeded = None;
+        }
         self.session
             .rollback(py, mark.session, SymbolId(mark.symbols as u32));
         self.sir.statements.truncate(mark.statements);

@@ -23,6 +23,7 @@ use crate::translate::callable::{CalleeFunction, ResumeFunction};
 use crate::translate::choice::Configured;
 use crate::translate::declared_dynamic::DynamicTensors;
 use crate::translate::graph_inputs::GraphInputs;
+use crate::translate::in_front::InFront;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;
 use crate::translate::record::Counters;
@@ -51,6 +52,8 @@ pub struct Entry {
     pub backward_guard: Option<Arc<BackwardGuard>>,
     /// The inputs of the graph.
     pub graph_inputs: GraphInputs,
+    /// What is done in front of the graph.
+    pub in_front: Option<InFront>,
     /// Whether the instruction that breaks the graph may call Python functions.
     pub listens: bool,
     /// Whether it runs with arguments that the input specification may not allow: its graph does not

@@ -268,8 +268,15 @@ impl Translated {
         bound: Bound_<'py>,
         how: Run<'_, 'py>,
     ) -> PyResult<Next> {
+        let set = |slots: &[Bound<'py, PyAny>]| {
+            let in_front = entry.in_front.as_ref();
+            in_front.map(|it| it.run(py, slots)).transpose()
+        };
         let outputs = match &entry.graph {
-            None => SmallVec::new(),
+            None => {
+                set(&slots)?;
+                SmallVec::new()
+            }
             Some(graph) => {
                 if self.is_callee && entry.gains.are_expected() {
                     self.shared.found_graphs.store(true, Ordering::Relaxed);
@@ -293,6 +300,8 @@ impl Translated {
                         }
                     }
                 };
+                let undo = set(&slots)?;
+                let undo = || undo.map_or(Ok(()), |undo| undo.undo(py));
                 let before = entry.randomness.before(py)?;
                 let inputs = &entry.graph_inputs;
                 let mut kept = None;
@@ -311,11 +320,15 @@ impl Translated {
                         }
                         outputs
                     }
-                    Ok(None) => return self.native(py, bound, how),
+                    Ok(None) => {
+                        undo()?;
+                        return self.native(py, bound, how);
+                    }
                     Err(err) => {
                         if let Some(before) = before {
                             before.restore(py)?;
                         }
+                        undo()?;
                         if let Some(kept) = kept {
                             kept.restore(py)?;
                         }

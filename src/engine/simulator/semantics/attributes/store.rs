@@ -201,8 +201,7 @@ fn stops(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<bool> {
     let wanted = t.const_value(value);
     let wanted = wanted.and_then(|value| value.cast_exact::<PyBool>().ok().map(|it| it.is_true()));
     match wanted {
-        Some(true) => inplace::stop_gradient(t, tensor),
-        Some(false) => inplace::begin_gradient(t, tensor),
+        Some(stops) => inplace::set_stop_gradient(t, tensor, stops),
         None => Ok(false),
     }
 }

@@ -9,6 +9,7 @@ mod checks;
 mod computed;
 mod existing;
 mod forms;
+mod gradient_flags;
 mod items;
 mod operations;
 mod stops;
@@ -31,6 +32,7 @@ use crate::simulator::{alias_analysis, arguments, carried_aliases};
 use crate::simulator::{Kwargs, Step, Tracer};
 pub use computed::{is_changed, settle, to_compute, Change};
 pub use existing::defer;
+pub use gradient_flags::set_stop_gradient;
 pub use items::set_item;
 pub use stops::{begin_gradient, stop_gradient};
 
