@@ -199,6 +199,8 @@ pub enum Fact {
     /// It stands among functions of tensors and is none; or one of the modes has it alone, or
     /// answers otherwise.
     NoFunctionOfTensors,
+    /// It sets the state of Paddle's random generators to what a number says.
+    SetsRandomState,
     /// Every call makes a dim that is unknown although everything that it is given is static: on
     /// the black list of `cinn`. `tests/python/backends/cdbl_probe.py` finds these.
     UnknownDims,

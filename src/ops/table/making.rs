@@ -116,7 +116,7 @@ pub(super) const ROWS: Rows = &[
     ("roll", &[WholeFrom(1), along(2, "axis"), along(2, "dims")]),
     ("sample_neighbors", &[UnknownDims]),
     ("save", &[NoFunctionOfTensors]),
-    ("seed", &[NoFunctionOfTensors]),
+    ("seed", &[NoFunctionOfTensors, SetsRandomState]),
     ("segment_max", &[MayHaveUnknownDims]),
     ("segment_mean", &[MayHaveUnknownDims]),
     ("segment_min", &[MayHaveUnknownDims]),

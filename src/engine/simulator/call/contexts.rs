@@ -13,7 +13,7 @@ use crate::variables::{ContextVar, Kind, VarId};
 use crate::simulator::{provenance, Kwargs, Step, Tracer};
 
 /// Whether it is what the module has by this name, and came with.
-fn is_original(object: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
+pub(super) fn is_original(object: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     is_attr(object, module, name) && provenance::is_original(object, module, name)
 }
 

@@ -7,6 +7,7 @@ pub mod inline;
 pub(in crate::simulator) mod inlined_frame;
 pub mod methods;
 pub(in crate::simulator) mod process_state;
+mod random_state;
 pub(in crate::simulator) mod registry;
 
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use crate::simulator::{
 };
 use crate::variables::VarId;
 
-use super::{call, in_module, inline};
+use super::{call, in_module, inline, random_state};
 
 /// Simulates a call.
 pub(in crate::simulator) type Handler = fn(&mut Tracer<'_>, &[VarId], &Kwargs) -> Step<VarId>;
@@ -76,6 +76,7 @@ const FAMILIES: &[Family] = &[
     builtins::call_apply,
     builtins::call_getter,
     builtins::unbound_method,
+    random_state::call_seed,
     api::try_call,
 ];
 
