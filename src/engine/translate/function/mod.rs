@@ -1,11 +1,11 @@
 //! [`Translated`]: one function (or resume function) that is translated when it is called.
 
-mod nesting;
 mod cache;
 mod code;
 mod compile_lock;
 mod destructors;
 pub(super) mod gains;
+mod nesting;
 mod retrace_count;
 mod run;
 mod sharded;

@@ -25,11 +25,11 @@ use crate::translate::paddle_sot_hook::Quiet;
 use crate::translate::pin::{self, Pin};
 use crate::translate::record;
 
-use super::nesting::{self, CallOfObject, Nested};
 use super::cache::Entry;
 use super::compile_lock::{fails_on_recompile, is_switched_off};
 use super::destructors;
 use super::gains::Tally;
+use super::nesting::{self, CallOfObject, Nested};
 use super::retrace_count::Running;
 use super::{sharded, Translated};
 

@@ -16,9 +16,9 @@ use crate::sync::lock;
 use crate::translate::arguments::addresses;
 use crate::translate::pin;
 
-use super::nesting;
 use super::cache::Entry;
 use super::compile_lock::saves_are_hooked;
+use super::nesting;
 use super::Translated;
 use crate::backend::is_translating;
 

@@ -17,8 +17,8 @@ use crate::sync::lock;
 
 use crate::translate::record;
 
-use super::nesting::{self, Nested};
 use super::cache::Entry;
+use super::nesting::{self, Nested};
 use super::Translated;
 
 /// Calls in a row that nothing more is asked of, at first.

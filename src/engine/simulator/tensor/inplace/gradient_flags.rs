@@ -70,6 +70,10 @@ fn begin_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     if !is_plain || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
         return Ok(false);
     }
+    // One that was stopped goes on with its history.
+    if t.raised_at(tensor).is_some() {
+        return Ok(false);
+    }
     let function =
         t.py.module("paddle_sot_rs._graph.control")?
             .getattr("begin_gradient")?;

@@ -12,7 +12,6 @@ mod forms;
 mod gradient_flags;
 mod items;
 mod operations;
-mod stops;
 mod through_views;
 
 use std::sync::Arc;
@@ -34,7 +33,6 @@ pub use computed::{is_changed, settle, to_compute, Change};
 pub use existing::defer;
 pub use gradient_flags::set_stop_gradient;
 pub use items::set_item;
-pub use stops::{begin_gradient, stop_gradient};
 
 use checks::takes_less;
 use forms::{changes_type, draws, forgets, is_followed, is_form};
