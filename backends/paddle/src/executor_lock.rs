@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
+use crate::inherited;
+
 /// Threads that run programs now, or `EXCLUSIVE`.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 const EXCLUSIVE: usize = usize::MAX;
@@ -301,4 +303,5 @@ pub fn exclusive_after_fork() {
     };
     RUNNING.store(running, Ordering::Release);
     downgrade(FORKS.get());
+    inherited::after_fork(OTHERS.load(Ordering::Relaxed));
 }

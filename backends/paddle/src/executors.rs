@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::double_backward::waits_for_backward;
-use crate::{executor_lock, flags, onednn};
+use crate::{executor_lock, flags, inherited, onednn};
 
 /// What the process knows of Paddle's executors. It is one for all threads, as they are.
 struct ExecutorRuntime {
@@ -75,6 +75,10 @@ impl Drop for Executors {
 /// There will be one more graph: drops what is gone, if that is much.
 pub fn evict(py: Python<'_>) -> PyResult<()> {
     RUNTIME.patient.get_or_try_init(py, || be_patient(py))?;
+    inherited::note_executors();
+    if inherited::have_executors() {
+        return Ok(());
+    }
     let gone = RUNTIME.gone.load(Ordering::Relaxed);
     if gone < MANY || (gone < TOO_MANY && (waits_for_backward(py)? || others(py, "do_wait")?)) {
         return Ok(());
@@ -90,7 +94,7 @@ pub fn evict(py: Python<'_>) -> PyResult<()> {
 /// Drops all executors, those of living graphs too.
 #[pyfunction]
 pub fn drop_executors(py: Python<'_>) -> PyResult<()> {
-    match executor_lock::take(py, true) {
+    match executor_lock::take(py, true).filter(|_| !inherited::have_executors()) {
         Some(_turn) => drop_all(py),
         None => {
             executor_lock::warn_of_others("executors that do not know what to keep stay");

@@ -14,6 +14,7 @@ mod executors;
 mod flags;
 mod foreign;
 mod graph;
+mod inherited;
 mod leaves;
 mod lowered;
 mod onednn;

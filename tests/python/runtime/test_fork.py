@@ -197,3 +197,35 @@ HELD = """
 
 def test_a_process_that_is_forked_while_the_main_thread_translates_has_its_handlers_of_signals():
     _runs(HELD)
+
+
+MANY = """
+    import os, signal, warnings
+    import paddle
+    import paddle_sot_rs as sot
+
+    def step(function):
+        x = paddle.ones([3])
+        x.stop_gradient = False
+        function(x).sum().backward()
+        return x.grad.tolist()
+
+    first = sot.to_static(lambda x: (x * 3).tanh(), min_graph_size=0)
+    for _ in range(3):
+        expected = step(first)
+    warnings.simplefilter("ignore")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        # More than executors are kept for, where they can be dropped.
+        for number in range(150):
+            step(sot.to_static(eval(f"lambda x: x * {number}"), min_graph_size=0))
+        os._exit(0 if step(first) == expected else 3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert step(first) == expected
+"""
+
+
+def test_a_forked_process_has_many_graphs():
+    # Who drops an executor of the parent waits for its threads, which are not there.
+    _runs(MANY)
