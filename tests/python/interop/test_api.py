@@ -8,6 +8,7 @@ import inspect
 import pickle
 import typing
 import weakref
+from collections import Counter
 from dataclasses import astuple, fields, replace
 
 import numpy as np
@@ -297,9 +298,11 @@ def breaking(x):
 
 
 def added(one, other):
-    counts = (getattr(one, it.name) + getattr(other, it.name) for it in fields(sot.Stats) if it.name != "seconds")
+    names = [it.name for it in fields(sot.Stats) if it.name not in ("seconds", "own_steps")]
+    counts = (getattr(one, name) + getattr(other, name) for name in names)
     seconds = (a + b for a, b in zip(astuple(one.seconds), astuple(other.seconds)))
-    return sot.Stats(*counts, sot.Seconds(*seconds))
+    own_steps = dict(Counter(one.own_steps) + Counter(other.own_steps))
+    return sot.Stats(*counts, sot.Seconds(*seconds), own_steps)
 
 
 def called(function, *inputs):
