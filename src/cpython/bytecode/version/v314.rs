@@ -122,8 +122,8 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::bytecode::code::{assemble, decode};
     use crate::bytecode::instr::{typed, BinOp};
+    use crate::bytecode::layout::{assemble, decode};
     use crate::bytecode::optable::Opcodes;
     use crate::bytecode::{Code, Loc};
 
