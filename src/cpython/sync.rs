@@ -1,10 +1,14 @@
 //! Locks that threads of Python wait for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread::sleep;
+use std::time::Duration;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
+
+/// Between two looks at a lock that another thread has. Locks are held for less.
+const PAUSE: Duration = Duration::from_micros(20);
 
 /// Locks a mutex. A thread that has to wait gives up the GIL meanwhile: who has the lock may be
 /// waiting for it, since nearly all that asks Python may switch threads, an `intern!` that is met
@@ -13,23 +17,25 @@ use pyo3::sync::MutexExt;
 /// Nothing of Python's that may run code is asked or dropped under a lock all the same: it may
 /// come here again in the same thread.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.try_lock() {
-        Ok(locked) => locked,
-        // Nothing panics while it has a lock half-way through an update.
-        Err(TryLockError::Poisoned(err)) => err.into_inner(),
-        Err(TryLockError::WouldBlock) => wait_for(mutex),
+    loop {
+        match mutex.try_lock() {
+            Ok(locked) => return locked,
+            // Nothing panics while it has a lock half-way through an update.
+            Err(TryLockError::Poisoned(err)) => return err.into_inner(),
+            Err(TryLockError::WouldBlock) => wait(),
+        }
     }
 }
 
+/// The lock is not taken before the GIL is there again: a process that is forked in between would
+/// have it locked for ever.
 #[cold]
-#[allow(clippy::disallowed_methods)] // Without the GIL.
-fn wait_for<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn wait() {
     // SAFETY: any thread may ask whether it has the GIL.
-    let locked = match unsafe { ffi::PyGILState_Check() } {
-        0 => mutex.lock(),
-        _ => Python::attach(|py| mutex.lock_py_attached(py)),
-    };
-    locked.unwrap_or_else(PoisonError::into_inner)
+    match unsafe { ffi::PyGILState_Check() } {
+        0 => sleep(PAUSE),
+        _ => Python::attach(|py| py.detach(|| sleep(PAUSE))),
+    }
 }
 
 #[cfg(test)]
