@@ -212,3 +212,25 @@ def test_all_of_a_tensor_without_a_gradient_is_captured():
     for _ in range(2):
         assert translated(FIXED).item() == function(FIXED).item()
     assert sot.stats(translated).graph_breaks == []
+
+
+def test_all_of_a_tensor_that_was_stopped_is_no_leaf():
+    def function(x, array):
+        y = x * 2
+        y.stop_gradient = True
+        z = y[:]
+        return z.is_leaf, z, (z * x).sum()
+
+    translated = translate(lambda x, array: function(x, array))
+
+    def looked_at(called):
+        def run(x, array):
+            known, z, loss = called(x, array)
+            loss.backward()
+            z.stop_gradient = False
+            z.sum().backward()
+            return known, z.is_leaf, loss
+
+        return run
+
+    assert outcomes(looked_at(translated)) == outcomes(looked_at(function))

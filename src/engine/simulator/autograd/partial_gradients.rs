@@ -12,10 +12,10 @@ use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::guard::GuardKind;
 use crate::obj::{name_of, Obj};
-use crate::ops::DETACH;
 use crate::reason::BreakId;
 use crate::variables::{Kind, TensorVar, VarId};
 
+use crate::simulator::alias_analysis::is_all_of_base;
 use crate::simulator::{tensors, Kwargs, Step, Stop, Tracer};
 
 /// The result of the call that `paddle.grad` ends with; `None` where it is another function of
@@ -146,7 +146,7 @@ fn check(t: &mut Tracer<'_>, given: &Given) -> Result<(), &'static str> {
         .inputs
         .iter()
         .chain(&given.outputs)
-        .any(|id| is_all_of_another(t, *id))
+        .any(|id| is_all_of_base(t, *id))
     {
         return Err("of a view that is all of another tensor, the same one to autograd");
     }
@@ -175,22 +175,6 @@ fn is_made(t: &Tracer<'_>, id: VarId) -> bool {
     } else {
         false
     }
-}
-
-/// Whether it is a view that may be all of its base: eager mode has one place for both gradients.
-fn is_all_of_another(t: &Tracer<'_>, id: VarId) -> bool {
-    let Some(TensorVar {
-        view: Some(view), ..
-    }) = t.vars.kind(id).tensor()
-    else {
-        return false;
-    };
-    let shape = |id| {
-        let tensor = t.vars.kind(id).tensor()?;
-        Some(&t.graph.meta(tensor.symbol)?.shape)
-    };
-    let is_cut = matches!(&view.callee, Callee::Method(name) if &**name == DETACH);
-    !is_cut && shape(id) == shape(view.base)
 }
 
 /// Whether all that the graph takes and that gradients flow to are leaves without hooks, guarded.

@@ -11,7 +11,7 @@ use pyo3::types::PyInt;
 
 use crate::graph::{picks, Arg, Callee, SymbolId};
 use crate::guard::GuardKind;
-use crate::ops::{knows, Fact, RESHAPES};
+use crate::ops::{knows, Fact, DETACH, RESHAPES};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
@@ -159,6 +159,7 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> S
                 .collect()
         }
     };
+    let base = view.base;
     let mut operands: Vec<&Arg> = view.args.iter().collect();
     operands.retain(|arg| matches!(arg, Arg::Symbol(_)));
     if items.len() > 1 && operands.len() > 1 {
@@ -180,12 +181,30 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> S
                 tensor.view = Some(view);
             }
         });
-        if inplace::is_changed(t, root(&t.vars, id)) {
-            // Made again in front of the change, it might be a copy of what was there before.
+        // Made again in front of a change, it might be a copy of what was there before. All of a
+        // tensor whose gradients were stopped has the history that they had.
+        let is_stopped = || t.raised_at(base).is_some() && is_all_of_base(t, id);
+        if inplace::is_changed(t, root(&t.vars, id)) || is_stopped() {
             t.only_the_interpreter_makes(id);
         }
     }
     Ok(())
+}
+
+/// Whether a tensor is a view that may be all of its base, and then is the same one to autograd.
+pub fn is_all_of_base(t: &Tracer<'_>, id: VarId) -> bool {
+    let Some(TensorVar {
+        view: Some(view), ..
+    }) = t.vars.kind(id).tensor()
+    else {
+        return false;
+    };
+    let shape = |id| {
+        let tensor = t.vars.kind(id).tensor()?;
+        Some(&t.graph.meta(tensor.symbol)?.shape)
+    };
+    let is_cut = matches!(&view.callee, Callee::Method(name) if &**name == DETACH);
+    !is_cut && shape(id) == shape(view.base)
 }
 
 /// `tensor.contiguous()`: the same tensor, in storage of its own where it was a view with gaps or in another order.
