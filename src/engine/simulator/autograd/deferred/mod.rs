@@ -62,6 +62,15 @@ pub struct FramePlace {
 /// in which the last of them runs natively.
 pub const CLOSED: &str = "what is computed behind a train step begins another graph";
 
+/// The receiver and name of a bound method of a builtin class.
+fn method_of(kind: &Kind) -> Option<(VarId, Arc<str>)> {
+    if let Kind::BoundBuiltin { receiver, name } = kind {
+        Some((*receiver, name.clone()))
+    } else {
+        None
+    }
+}
+
 /// The call of a method of a tensor.
 fn of_tensor(
     t: &mut Tracer<'_>,
@@ -127,7 +136,7 @@ pub fn defer(
     if t.simulated.len() > MOST_FRAMES || t.options.detours.not_deferred.contains(&t.outermost) {
         return Ok(false);
     }
-    let called = if let Kind::BoundBuiltin { receiver, name } = t.kind(callee).clone() {
+    let called = if let Some((receiver, name)) = method_of(t.kind(callee)) {
         of_tensor(t, (receiver, &name), (args, kwargs))?
     } else if let Kind::Method { receiver, function } = *t.kind(callee) {
         match optimizers::known(t, receiver, function) {

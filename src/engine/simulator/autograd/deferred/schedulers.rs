@@ -135,9 +135,10 @@ pub(super) fn has_seen_state(t: &Tracer<'_>, scheduler: VarId) -> bool {
 /// Stops where an attribute of a scheduler is read behind the step of one.
 pub(super) fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
     let steps = t.deferred.iter().any(|call| {
-        let first = match t.vars.kind(call.call) {
-            Kind::Partial { args, .. } => args.first(),
-            _ => None,
+        let first = if let Kind::Partial { args, .. } = t.vars.kind(call.call) {
+            args.first()
+        } else {
+            None
         };
         let class = first.and_then(|id| Some(t.value(*id)?.get_type()));
         class.is_some_and(|class| is_scheduler(&class))
