@@ -201,6 +201,9 @@ pub enum Fact {
     NoFunctionOfTensors,
     /// It sets the state of Paddle's random generators to what a number says.
     SetsRandomState,
+    /// It puts the tensors of a list together; the function of `_graph/rows.py` that does so with
+    /// the rows of one.
+    TakesRows(&'static str),
     /// Every call makes a dim that is unknown although everything that it is given is static: on
     /// the black list of `cinn`. `tests/python/backends/cdbl_probe.py` finds these.
     UnknownDims,

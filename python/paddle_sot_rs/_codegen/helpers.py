@@ -275,6 +275,10 @@ def call_later(function):
     function()
 
 
+def list_of_rows(rows):
+    return [row.clone() for row in paddle.unbind(rows)] if rows.shape[0] else []
+
+
 def show_line(parts):
     sep, end, *values = parts
     print(*values, sep=sep, end=end)

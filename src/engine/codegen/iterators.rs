@@ -124,7 +124,7 @@ impl Emitter<'_, '_> {
             Item::Row(over) if self.t.const_int(next) == Some(0) => {
                 self.call_type("builtins", "iter", 1, |this| this.value(*over))
             }
-            Item::Row(_) => refuse("an iterator over numbers of the graph"),
+            Item::Row(_) | Item::OfList(_) => refuse("an iterator over numbers of the graph"),
             Item::Counted(inner, count) => self.call_type("builtins", "enumerate", 2, |this| {
                 this.rows(inner, next, stop, step)?;
                 this.int(*count)

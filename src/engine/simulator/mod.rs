@@ -36,7 +36,9 @@ pub use tensor::{
     alias_analysis, api, arrays, carried_aliases, escaping_aliases, layers, shape_rules, subscript,
     tensors,
 };
-use tensor::{device, differences, inplace, layer_call, made_arrays, rows, subclasses};
+use tensor::{
+    device, differences, grown_lists, inplace, layer_call, made_arrays, rows, subclasses,
+};
 use tensor_scalar::program_numbers;
 
 pub use call::looks_at_frames;

@@ -100,6 +100,11 @@ impl<'a> CheckDims<'a, '_> {
                     is_round && is_same_operator(it, other) && has_dims_of(open, it, known, other)
                 }
             };
+            // A list may become rows elsewhere where the dims are known.
+            let is_other = |other: &Statement| of_rows(py, other).is_some() && !matches(other);
+            while known.statements.get(self.at).is_some_and(is_other) {
+                self.at += 1;
+            }
             let mut expected = known.statements.get(self.at);
             // Where the dims are known, a number made of them is a constant.
             if expected.is_some_and(|other| !matches(other) && is_number(py, known, other)) {
@@ -110,10 +115,11 @@ impl<'a> CheckDims<'a, '_> {
             }
             let expected = expected.filter(|other| matches(other));
             if let Some(other) = expected {
-                if !has_dims_of(open, it, self.known, other) {
+                if !has_dims_of(open, it, self.known, other) && !has_no_rows(py, it) {
                     return Err(Differs::Shape(it));
                 }
-                if !of_helper && !is_round && !self.is_made_alike(it, other) {
+                let is_asked = !of_helper && !is_round && of_rows(py, it).is_none();
+                if is_asked && !self.is_made_alike(it, other) {
                     return Err(Differs::Made(it));
                 }
                 self.at += 1;
@@ -125,6 +131,9 @@ impl<'a> CheckDims<'a, '_> {
                 it.output.for_each_symbol(&mut |made| {
                     helpers.insert(made);
                 });
+            } else if of_rows(py, it).is_some() {
+                // Where the dims are known it is a list.
+                add_numbers(open, it, &mut helpers);
             } else if self.is_dividend(open, it) {
                 // Where the dim is known the division makes floats of whole numbers itself.
             } else if let Some(sides) = sides(it) {
@@ -368,6 +377,20 @@ fn reshapes(py: Python<'_>, it: &Statement) -> bool {
     known.iter().any(|name| knows(name, RESHAPES))
 }
 
+/// The name of a function of `_graph/rows.py`.
+fn of_rows(py: Python<'_>, it: &Statement) -> Option<String> {
+    let Callee::Api(function) = &it.callee else {
+        return None;
+    };
+    let (module, name) = obj::module_and_name(function.bind(py));
+    (module == "paddle_sot_rs._graph.rows").then_some(name)
+}
+
+/// Whether a statement makes no rows, of which open dims are 0.
+fn has_no_rows(py: Python<'_>, it: &Statement) -> bool {
+    of_rows(py, it).is_some_and(|name| name == "empty_rows")
+}
+
 /// Whether a statement checks that there is such a place: see `index_range.rs`.
 fn checks_place(py: Python<'_>, it: &Statement) -> bool {
     match &it.callee {
@@ -380,7 +403,11 @@ fn checks_place(py: Python<'_>, it: &Statement) -> bool {
 
 fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
     let callee = match (&open.callee, &known.callee) {
-        (Callee::Api(a), Callee::Api(b)) => a.is(b),
+        (Callee::Api(a), Callee::Api(b)) => {
+            let rows = || of_rows(py, open);
+            let is_of_list = |name: String| is_named(py, known, &[name.trim_end_matches("_rows")]);
+            a.is(b) || rows().is_some_and(is_of_list)
+        }
         (Callee::Method(a), Callee::Method(b)) | (Callee::Attribute(a), Callee::Attribute(b)) => {
             a == b
         }

@@ -95,6 +95,7 @@ pub(super) const ROWS: Rows = &[
             Shape(Concat),
             MayHaveUnknownDims,
             OF_A_TENSOR,
+            TakesRows("concat_rows"),
         ],
     ),
     ("copy", &[InPlaceOfExisting(Alike)]),
@@ -371,6 +372,7 @@ pub(super) const ROWS: Rows = &[
             ForgetsArguments,
             NeverFailsAlone,
             OF_A_TENSOR,
+            TakesRows("stack_rows"),
         ],
     ),
     (

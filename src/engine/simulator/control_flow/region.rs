@@ -9,12 +9,12 @@ use crate::graph::{Arg, Callee, Region, Statement, SymbolId, SymbolKind};
 use crate::simulator::tracer::function_graph::Cut;
 use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
 
-use crate::simulator::carried_aliases;
 use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::loops;
 use crate::simulator::opcode_executor;
 use crate::simulator::phi::{self, refuse, Joined, Piece};
 use crate::simulator::tracer::TraceMark;
+use crate::simulator::{carried_aliases, grown_lists};
 use crate::simulator::{Step, Tracer};
 
 /// How a way through the code ends.
@@ -122,6 +122,15 @@ pub fn way(
             (Kind::List(_), Kind::List(_)) | (Kind::Dict(_), Kind::Dict(_)) if own => {
                 contents.push((id, phi::content(t, id, &mark, &mut seen)));
             }
+            (Kind::Rows(old), Kind::Rows(new)) if old.symbol == new.symbol || !now.mutated => {}
+            (Kind::Rows(_), Kind::Rows(new)) if own => {
+                contents.push((id, Piece::Tensor(new.symbol, None)));
+            }
+            (Kind::List(_), Kind::Rows(rows)) if own => {
+                // Here it is rows from the beginning.
+                grown_lists::note_rows(t, id, *rows);
+                return refuse(t, "a list grows inside");
+            }
             (Kind::Tensor(old), Kind::Tensor(new)) if own && old.view.is_none() => {
                 contents.push((id, Piece::Tensor(new.symbol, None)));
             }
@@ -169,11 +178,13 @@ pub fn refuse_selected_rows(t: &Tracer<'_>, cut: &Cut) -> Step<()> {
     Ok(())
 }
 
-/// Puts a tensor of the graph into the place of a tensor of the frame.
+/// Puts a tensor of the graph into the place of a tensor of the frame, or of rows of a list.
 pub fn change_tensor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) {
     t.vars.mutate(id, |var| {
         if let Kind::Tensor(tensor) = &mut var.kind {
             tensor.symbol = symbol;
+        } else if let Kind::Rows(rows) = &mut var.kind {
+            rows.symbol = symbol;
         }
     });
 }

@@ -11,8 +11,8 @@ use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId, Variable};
 
 use crate::simulator::{
-    alias_analysis, arrays, device, differences, inplace, item, provenance, scalar_arguments,
-    tensors,
+    alias_analysis, arrays, device, differences, grown_lists, inplace, item, provenance,
+    scalar_arguments, tensors,
 };
 use crate::simulator::{Kwargs, Step, Tracer};
 
@@ -302,6 +302,9 @@ pub fn try_call<'py>(
     }
     t.guard_identity(function);
     let name = text_of(object, "__name__");
+    if let Some(result) = grown_lists::call(t, &name, args, kwargs)? {
+        return Ok(Some(result));
+    }
     let assigns = name == "assign" && is_of_paddle(t, object, &name)?;
     if assigns {
         if let Some(tensor) = inplace::assign(t, args, kwargs)? {

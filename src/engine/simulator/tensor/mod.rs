@@ -8,6 +8,7 @@ pub mod carried_aliases;
 pub(in crate::simulator) mod device;
 pub(in crate::simulator) mod differences;
 pub mod escaping_aliases;
+pub(in crate::simulator) mod grown_lists;
 pub(in crate::simulator) mod inplace;
 pub(in crate::simulator) mod layer_call;
 pub mod layers;

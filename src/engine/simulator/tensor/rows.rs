@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::variables::{Item, IterVar, Kind, NumberVar, VarId};
 
 use crate::bytecode::BinOp;
-use crate::simulator::{dynamic_scalar, tensor_scalar, tensors, Step, Tracer};
+use crate::simulator::{dynamic_scalar, grown_lists, tensor_scalar, tensors, Step, Tracer};
 
 /// `len()` of a tensor with an open first dim.
 pub fn len(t: &mut Tracer<'_>, tensor: VarId) -> Option<VarId> {
@@ -130,6 +130,7 @@ pub fn item(t: &mut Tracer<'_>, item: &Item, number: VarId) -> Step<VarId> {
     match item {
         Item::Number => Ok(number),
         Item::Row(over) => tensors::method(t, *over, "__getitem__", &[number], &[]),
+        Item::OfList(rows) => grown_lists::item_of(t, *rows, number),
         Item::Counted(inner, count) => {
             let value = self::item(t, inner, number)?;
             let by = t.int(*count);

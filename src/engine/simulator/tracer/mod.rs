@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::backend::{BackendError, GraphBackend};
 use crate::bytecode::Code;
 use crate::frame::Modules;
-use crate::graph::SymbolId;
+use crate::graph::{SymbolId, TensorMeta};
 use crate::guard::GuardSet;
 use crate::obj::Obj;
 use crate::paddle::Paddle;
@@ -218,6 +218,8 @@ pub struct Tracer<'py> {
     pub tails: usize,
     /// Numbers of the graph that are the same in each call.
     pub(in crate::simulator) known_numbers: KnownNumbers,
+    /// Lists that grew on a way that is not captured, and by what: see `grown_lists::note`.
+    pub(in crate::simulator) grown: Vec<(VarId, TensorMeta)>,
     /// Loops that no operation holds: their rounds do not ask again.
     pub(in crate::simulator) refused_loops: RefusedLoops,
     frames: Vec<Rc<FrameState>>,
@@ -279,6 +281,7 @@ impl<'py> Tracer<'py> {
             tails: 0,
             known_numbers: KnownNumbers::default(),
             refused_loops: RefusedLoops::default(),
+            grown: Vec::new(),
             frames: Vec::new(),
             known: FxHashMap::default(),
         })

@@ -34,6 +34,7 @@ macro_rules! ask {
             Kind::Text(parts) => ask!(@ Text(parts), $known, $answer),
             Kind::List(items) => ask!(@ List(items), $known, $answer),
             Kind::Appended(items) => ask!(@ Appended(items), $known, $answer),
+            Kind::Rows($known) => $answer,
             Kind::Tuple(items, class) => ask!(@ Tuple(items, class.as_ref()), $known, $answer),
             Kind::Dict($known) => $answer,
             Kind::Continuation { function, args } => {

@@ -19,7 +19,7 @@ pub use arena::{Arena, ArenaMark, VarId};
 pub use key::Key;
 pub use kinds::{
     ArrayVar, AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Item, IterVar, Kind, NewFunction,
-    NumberVar, ObjectVar, SetVar, StandIn, TensorVar, TextPart, Tool, Variable, View,
+    NumberVar, ObjectVar, RowsVar, SetVar, StandIn, TensorVar, TextPart, Tool, Variable, View,
 };
 pub use protocol::Protocol;
 pub use rebuild::{Emit, Rebuild};

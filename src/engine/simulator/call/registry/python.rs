@@ -17,7 +17,7 @@ use crate::simulator::builtins::reflection::{
 use crate::simulator::builtins::{context_variables, getters, itertools, one, warned, wrong};
 use crate::simulator::containers::deques;
 use crate::simulator::{
-    attributes, contexts, exceptions, format, item, iterate, printing, rows, truth,
+    attributes, contexts, exceptions, format, grown_lists, item, iterate, printing, truth,
 };
 use crate::variables::{protocol, Kind, ObjectVar};
 
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
         "len",
         Simulate(|t, a, k| {
             one(t, a, k, |t, x| {
-                if let Some(rows) = rows::len(t, x) {
+                if let Some(rows) = grown_lists::len_of(t, x)? {
                     return Ok(rows);
                 }
                 let len = truth::len(t, x)?;

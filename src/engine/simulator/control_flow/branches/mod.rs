@@ -2,6 +2,7 @@
 //! become the nested graphs of one `cond`.
 
 mod assertions;
+mod grown;
 mod outcomes;
 mod rounds;
 mod tails;
@@ -21,6 +22,7 @@ use crate::simulator::conditions::{self, Condition};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::exceptions;
 use crate::simulator::frame::{Exit, FrameState};
+use crate::simulator::grown_lists;
 use crate::simulator::loop_return::Answer;
 use crate::simulator::loops;
 use crate::simulator::phi::{self, refuse, Joined, Merge, Piece};
@@ -51,9 +53,9 @@ pub fn branch(
             format!("more than {DEEPEST} branches inside of one another"),
         );
     }
-    let sides = (yes.clone(), no.clone());
-    let answer = attempt(t, frame, |t, frame| {
-        let (mut value, mut yes, mut no) = (value, yes, no);
+    let sides = (yes, no);
+    let capture = |t: &mut Tracer<'_>, frame: &mut FrameState| {
+        let (mut value, mut yes, mut no) = (value, sides.0.clone(), sides.1.clone());
         if let Some((condition, held)) = condition_of_many(t, frame, at, value, &yes, &no)? {
             (value, yes.pc, no.pc) = (held, condition.yes, condition.no);
             for side in [&mut yes, &mut no] {
@@ -82,13 +84,16 @@ pub fn branch(
             both(t, frame, value, sides, None, |_, _| Ok(()))
         };
         tails::near_or_far(t, frame, whole, by_round)
-    });
-    if matches!(answer, Err(Stop::Break(_))) {
-        if let Some(flow) = rounds::go_where_known(t, frame, value, &sides.0, &sides.1) {
-            return Ok(flow);
+    };
+    grown::or_with_rows(t, frame, |t, frame| {
+        let answer = attempt(t, frame, capture);
+        if matches!(answer, Err(Stop::Break(_))) {
+            if let Some(flow) = rounds::go_where_known(t, frame, value, &sides.0, &sides.1) {
+                return Ok(flow);
+            }
         }
-    }
-    answer
+        answer
+    })
 }
 
 /// The condition whose first test this branch is, and whether it holds: that of a loop, or the
@@ -458,6 +463,11 @@ fn contents_of_both(
             }
         };
         let (a, b) = (of(t, first), of(t, second));
+        if let (Piece::List(a, _), Piece::List(b, _)) = (&a, &b) {
+            let cuts = &merge.cuts;
+            grown_lists::note(t, id, a, b, |symbol| cuts[1].meta(symbol).cloned());
+            grown_lists::note(t, id, b, a, |symbol| cuts[0].meta(symbol).cloned());
+        }
         joined.push((id, merge.join(t, &a, &b, "what is changed")?));
     }
     merge.changed = tensors;

@@ -153,6 +153,13 @@ impl Captured<'_> {
             .collect();
         let made = region::emit(t, region, first, &free)?;
         self.note_aliases(t, carried, leading, &way, &outputs[1..], &made);
+        // What a list holds may be what a variable is.
+        for (part, joined) in &changed {
+            if let (Kind::Rows(_), Joined::Output(at)) = (t.kind(part.of), joined) {
+                let others = made.iter().filter(|it| **it != made[*at]);
+                others.for_each(|it| carried_aliases::note(t, *it, made[*at]));
+            }
+        }
         let hidden = made.len() - returns.slots().len();
         let returned = returns.answer.as_ref().map(|answer| {
             let leaves = made[hidden + 1..].to_vec();

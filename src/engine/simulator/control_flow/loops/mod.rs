@@ -2,6 +2,7 @@
 //! round to round, cut out of the graph, and becomes the body of one `while_loop`.
 
 mod emit;
+mod grown;
 mod rounds;
 
 use std::cell::Cell;
@@ -16,6 +17,7 @@ use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
 use crate::simulator::loop_return::{Answer, Returns};
 use crate::simulator::phi::{self, refuse, Joined};
+use crate::simulator::tensor_scalar::known;
 use crate::simulator::{branches, conditions, region, rows, tensor_scalar, truth, Step, Tracer};
 use crate::variables::{Item, IterVar, Kind, VarId};
 
@@ -232,6 +234,7 @@ pub fn capture_range(
     });
     let mut inside = frame.clone();
     inside.pc = at + 1;
+    let is_known = known::truth(t, has_next).is_some();
     let (iterator, range) = numbers_of(t, frame)?;
     // Somebody else may have it.
     rows::advance(t, iterator);
@@ -240,6 +243,7 @@ pub fn capture_range(
         region,
         inside: &inside,
         range,
+        is_known,
     };
     let left = loop_.run(t, condition)?;
     go_on(t, frame, behind, left)
@@ -260,6 +264,8 @@ struct Captured<'a> {
     inside: &'a FrameState,
     /// What a `for` loop counts.
     range: Option<Range>,
+    /// Whether its rounds are the same in each call: what no operation holds is unrolled then.
+    is_known: bool,
 }
 
 /// Next value, stop and step of a `range()`, and what each of its numbers stands for.
@@ -381,6 +387,7 @@ pub fn capture(
 ) -> Step<Flow> {
     let LoopTest { region, goes_on_if } = test;
     let (inside, outside) = if goes_on_if { (yes, no) } else { (no, yes) };
+    let is_known = known::truth(t, value).is_some();
     let condition = match goes_on_if {
         true => tensor_scalar::condition(t, value)?,
         false => {
@@ -392,6 +399,7 @@ pub fn capture(
         region,
         inside,
         range: None,
+        is_known,
     };
     let left = loop_.run(t, condition)?;
     go_on(t, frame, outside, left)

@@ -12,7 +12,9 @@ use crate::simulator::region::{self, End};
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tracer::function_graph::Cut;
 use crate::simulator::tuple_carry::{self, Trees};
-use crate::simulator::{call, carried_aliases, item, program_numbers, tensor_scalar, Step, Tracer};
+use crate::simulator::{
+    call, carried_aliases, grown_lists, item, program_numbers, tensor_scalar, Step, Tracer,
+};
 use crate::variables::{Form, IterVar, Kind, VarId};
 
 use super::{next, Behind, Captured, Carried, Part};
@@ -25,8 +27,14 @@ const RETURNED: &str = "what the loop returns";
 /// Rounds of looking for what differs before the loop is given up.
 const ATTEMPTS: usize = 12;
 impl Captured<'_> {
-    /// Adds the loop to the graph; the answer is its results, and the locals behind it.
-    pub(super) fn run(&self, t: &mut Tracer<'_>, condition: SymbolId) -> Step<Behind> {
+    /// Adds the loop to the graph, where these lists are rows; the answer is its results, and the
+    /// locals behind it.
+    pub(super) fn settled(
+        &self,
+        t: &mut Tracer<'_>,
+        condition: SymbolId,
+        grown: &[VarId],
+    ) -> Step<Behind> {
         let mut carried: BTreeMap<usize, Carried> = BTreeMap::new();
         // The next number of a range() is carried like a local.
         let counter = self.inside.code.localsplus.len();
@@ -42,6 +50,19 @@ impl Captured<'_> {
         let hidden = first_leaf + tuple_carry::MOST;
         let mut parts: Vec<Part> = Vec::new();
         let mut trees = Trees::new(first_leaf);
+        for list in grown {
+            let slot = first_part + parts.len();
+            parts.push(Part {
+                of: *list,
+                item: None,
+                slot,
+            });
+            let first = self.first(t, slot, &parts, None);
+            let mut rows = self.start(t, first, "a list")?;
+            // It grows.
+            rows.meta.shape[0] = -1;
+            carried.insert(slot, rows);
+        }
         let mut answer: Option<Answer> = None;
         for _ in 0..ATTEMPTS {
             let mark = t.mark();
@@ -180,6 +201,9 @@ impl Captured<'_> {
                     let now = now.into_iter().enumerate();
                     now.map(|(at, (.., piece))| (Some(at), piece)).collect()
                 }
+                (Piece::Same(_), piece) if matches!(t.kind(of), Kind::Rows(_)) => {
+                    vec![(None, piece)]
+                }
                 (Piece::Same(_), Piece::Tensor(symbol, _)) => {
                     let stops = way.cut.meta(symbol).is_some_and(|meta| meta.stop_gradient);
                     let flows = t.entry_grad && !t.options.forward_only;
@@ -199,7 +223,11 @@ impl Captured<'_> {
                     tensors.push(of);
                     vec![(None, Piece::Tensor(symbol, None))]
                 }
-                _ => {
+                (before, now) => {
+                    if let (Piece::List(before, _), Piece::List(now, _)) = (&before, &now) {
+                        let cut = &way.cut;
+                        grown_lists::note(t, of, before, now, |id| cut.meta(id).cloned());
+                    }
                     let kind = t.kind(of).clone();
                     let what = call::describe(t, of, &kind);
                     return refuse(
@@ -279,7 +307,12 @@ impl Captured<'_> {
             return self.inside.locals.get(slot).copied().flatten();
         };
         let Some(item) = part.item else {
-            return Some(part.of);
+            let rows = if let Kind::Rows(rows) = t.kind(part.of) {
+                Some(rows.symbol)
+            } else {
+                None
+            };
+            return Some(rows.map_or(part.of, |rows| region::tensor(t, rows)));
         };
         region::item(t, part.of, item)
     }

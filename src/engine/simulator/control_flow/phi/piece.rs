@@ -10,7 +10,7 @@ use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Form, Key, Kind, VarId};
 
 use crate::simulator::tracer::TraceMark;
-use crate::simulator::{program_numbers, Step, Tracer};
+use crate::simulator::{program_numbers, region, Step, Tracer};
 
 /// A value that a way through the code ends with.
 #[derive(Clone, Debug)]
@@ -78,6 +78,9 @@ pub fn content(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<V
 
 /// What a list, dict or tensor is where it did not change.
 pub fn unchanged(t: &mut Tracer<'_>, id: VarId) -> Piece {
+    if let Kind::Rows(rows) = *t.kind(id) {
+        return Piece::Same(region::tensor(t, rows.symbol));
+    }
     match t.kind(id).form() {
         Form::List(items) => Piece::List(items.into_iter().map(Piece::Same).collect(), None),
         Form::Dict(dict) => dict_piece(t, dict, |_, item| Piece::Same(item)),

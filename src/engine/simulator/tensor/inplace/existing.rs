@@ -13,7 +13,7 @@ use crate::frame::Modules;
 use crate::graph::{DType, SymbolId, TensorMeta};
 use crate::ops::{facts, Fact, InPlaceTakes};
 use crate::simulator::deferred::{self, DeferredCall};
-use crate::simulator::{alias_analysis, pylayer, tensors, Kwargs, Step, Tracer};
+use crate::simulator::{alias_analysis, carried_aliases, pylayer, tensors, Kwargs, Step, Tracer};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use super::computed::{self, Change};
@@ -155,6 +155,7 @@ fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
         && is_outside(t, tensor, symbol)
         && !views.iter().any(|view| is_waited_for(t, *view))
         && !computed::is_kept(t, tensor, &views)
+        && !carried_aliases::is_of_two(t, symbol)
         && !pylayer::keeps(t, &[symbol])
 }
 

@@ -13,7 +13,7 @@ use crate::simulator::{generators, iterate, Kwargs, Step, Tracer};
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
-use crate::simulator::variables::{Key, VarId, Variable};
+use crate::simulator::variables::{Key, RowsVar, VarId, Variable};
 
 pub use tool::Tool;
 
@@ -24,6 +24,8 @@ pub enum Item {
     Number,
     /// That row of a tensor.
     Row(VarId),
+    /// That tensor of a list that grew in a captured loop.
+    OfList(RowsVar),
     /// `enumerate()`: the number and so many, and an item.
     Counted(Box<Item>, i64),
     /// `zip()`

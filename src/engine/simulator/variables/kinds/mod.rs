@@ -18,6 +18,7 @@ mod object;
 mod opaque;
 mod partial;
 mod range;
+mod rows;
 mod set;
 mod slice;
 mod stand_in;
@@ -51,6 +52,7 @@ pub use object::{AttrOp, ObjectVar};
 pub use opaque::{Lazy, Opaque};
 pub use partial::Partial;
 pub use range::{NumberRange, Range};
+pub use rows::RowsVar;
 pub use set::SetVar;
 pub use slice::Slice;
 pub use stand_in::StandIn;
@@ -119,6 +121,8 @@ pub enum Kind {
     List(Vec<VarId>),
     /// An existing `list` that nothing has looked into, and what was appended to it.
     Appended(Vec<VarId>),
+    /// A `list` of an open number of tensors, which are the rows of one.
+    Rows(RowsVar),
     /// `tuple`; with a class: a named tuple.
     Tuple(Vec<VarId>, Option<Obj>),
     /// `dict`, `OrderedDict`, `defaultdict`
@@ -266,9 +270,12 @@ impl Kind {
         }
     }
 
-    /// A tensor of the graph, or a number of no dims that is one.
+    /// A tensor of the graph, a number of no dims that is one, or the rows of a list.
     pub fn of_graph(&self) -> Option<SymbolId> {
-        if let Self::SymNumber(symbol) | Self::Tensor(TensorVar { symbol, .. }) = self {
+        if let Self::SymNumber(symbol)
+        | Self::Tensor(TensorVar { symbol, .. })
+        | Self::Rows(RowsVar { symbol, .. }) = self
+        {
             Some(*symbol)
         } else {
             None

@@ -1,0 +1,117 @@
+//! Lists that grew in a captured loop: how many tensors they hold, only the program knows.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::bytecode::{BinOp, CmpOp};
+use crate::graph::SymbolId;
+use crate::reason::{Break, BreakKind};
+use crate::simulator::{grown_lists, Kwargs, Step, Tracer};
+
+use crate::simulator::variables::answers::{
+    attribute_of_container, builtin, Exports, Finalizer, Precedence, Snapshot,
+};
+use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::rebuild::Rebuild;
+use crate::simulator::variables::{VarId, Variable};
+
+/// A list of tensors that are the rows of one.
+#[derive(Clone, Copy, Debug)]
+pub struct RowsVar {
+    /// The tensor; its first dim is open.
+    pub symbol: SymbolId,
+    /// The instruction of the outermost frame that made it.
+    pub at: usize,
+    /// Whether it may hold none.
+    pub may_be_empty: bool,
+    /// Whether there is an iterator over it, which would see what is appended.
+    pub iterated: bool,
+}
+
+impl Protocol for RowsVar {
+    const NAME: &'static str = "Rows";
+
+    fn children(&self) -> Vec<VarId> {
+        Vec::new()
+    }
+
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        builtin(t, "list")
+    }
+
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::Never
+    }
+
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        if to.tracer().hands_on {
+            // Native code may change what it holds, or ask whether that is something else.
+            let why = "a list that grows in a captured loop goes on to native code";
+            return Err(to.tracer().left_to_interpreter(self.at, why));
+        }
+        to.call_helper("list_of_rows", 1, |to| to.symbol(self.symbol))?;
+        Ok(false)
+    }
+
+    fn finalizer(&self) -> Finalizer {
+        Finalizer::Nothing
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        grown_lists::iterate(t, id, *self)
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, _: VarId, key: VarId) -> Step<VarId> {
+        grown_lists::item(t, *self, key)
+    }
+
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        attribute_of_container(t, id, name)
+    }
+
+    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
+        Ok(name == grown_lists::APPEND)
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        match (name, args, kwargs) {
+            (grown_lists::APPEND, [value], []) => grown_lists::append(t, id, *self, *value),
+            _ => grown_lists::refuse(t, &format!("{name}()")),
+        }
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Containers;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        _: BinOp,
+        _: bool,
+        _: (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        grown_lists::refuse(t, "an operator")
+    }
+
+    fn compare(&self, t: &mut Tracer<'_>, _: CmpOp, _: (VarId, VarId)) -> Step<Option<VarId>> {
+        grown_lists::refuse(t, "a comparison")
+    }
+
+    fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {
+        Err(Break::new(
+            BreakKind::UnsupportedOperation,
+            "the function returns a list that grows in a loop, and a program has so many results in each call: return \
+             paddle.stack() or paddle.concat() of it",
+        ))
+    }
+}
