@@ -238,19 +238,6 @@ def call_method(value, name, args, kwargs):
     return result
 
 
-# What answers with the tensor itself, where it is asked for all of it.
-_METHODS_OF_ALL = ("__getitem__", "unflatten")
-
-
-def refuse_without_gradients(function, args, kwargs, result):
-    """To autograd, all of a tensor is that tensor: under `no_grad` it has a gradient."""
-    is_one = function in _METHODS_OF_ALL if type(function) is str else function is paddle.unflatten
-    if is_one and isinstance(result, paddle.pir.Value):
-        tensor = args[0] if args else kwargs["x"]
-        if not tensor.stop_gradient and list(tensor.shape) == list(result.shape):
-            raise NotImplementedError("all of a tensor with a gradient, under no_grad")
-
-
 _PRODUCTS = frozenset(("pd_op.matmul", "pd_op.linear_v2", "pd_op.fused_gemm_epilogue"))
 
 

@@ -12,15 +12,7 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.alike_calls import INPUTS, AlikeCalls
 from paddle_sot_rs._paddle.blocks import ROWS, remove
-from paddle_sot_rs._paddle.call_rewrites import (
-    allow,
-    as_traced,
-    call_method,
-    name_of,
-    refuse,
-    refuse_without_gradients,
-    stop_where_eager_stops,
-)
+from paddle_sot_rs._paddle.call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
@@ -180,7 +172,6 @@ class Trace:
             end = self.size()
             operations = self._since(start, end)
             if not grad:
-                refuse_without_gradients(function, args, kwargs, result)
                 for value in _values(result):
                     value.stop_gradient = True
             else:

@@ -184,7 +184,7 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> S
         // Made again in front of a change, it might be a copy of what was there before. All of a
         // tensor whose gradients were stopped has the history that they had.
         let is_stopped = || t.raised_at(base).is_some() && is_all_of_base(t, id);
-        if inplace::is_changed(t, root(&t.vars, id)) || is_stopped() {
+        if inplace::is_changed(t, root(&t.vars, id)) || is_stopped() || keeps_gradient(t, id) {
             t.only_the_interpreter_makes(id);
         }
     }
@@ -205,6 +205,41 @@ pub fn is_all_of_base(t: &Tracer<'_>, id: VarId) -> bool {
     };
     let is_cut = matches!(&view.callee, Callee::Method(name) if &**name == DETACH);
     !is_cut && shape(id) == shape(view.base)
+}
+
+/// Whether a tensor was taken without gradients and may be all of one that has some: to autograd it
+/// is that one.
+pub fn keeps_gradient(t: &Tracer<'_>, id: VarId) -> bool {
+    let Some(TensorVar {
+        view: Some(view), ..
+    }) = t.vars.kind(id).tensor()
+    else {
+        return false;
+    };
+    let is_asked = !view.grad_enabled && t.entry_grad;
+    let is_taken = || match &view.callee {
+        Callee::Method(name) => matches!(&**name, "__getitem__" | "unflatten"),
+        callee => callee
+            .api_names(t.py)
+            .iter()
+            .any(|name| name == "unflatten"),
+    };
+    let has_gradient = || {
+        let base = t.graph.meta(view.base_symbol);
+        base.is_some_and(|base| !base.stop_gradient) || keeps_gradient(t, view.base)
+    };
+    is_asked && is_taken() && has_gradient() && is_all_of_base(t, id)
+}
+
+/// Breaks the graph where such a tensor is used with gradients.
+pub fn refuse_kept_gradients(t: &mut Tracer<'_>, given: &[VarId]) -> Step<()> {
+    if t.grad_enabled && given.iter().any(|id| keeps_gradient(t, *id)) {
+        return t.stop(
+            BreakId::View,
+            "all of a tensor with a gradient, taken under no_grad",
+        );
+    }
+    Ok(())
 }
 
 /// `tensor.contiguous()`: the same tensor, in storage of its own where it was a view with gaps or in another order.

@@ -198,6 +198,9 @@ pub fn capture(
         _ => None,
     };
     let args: Vec<VarId> = of_tensor.into_iter().chain(args.iter().copied()).collect();
+    let named_args = kwargs.iter().map(|(_, value)| *value);
+    let all = arguments::parts(t, args.iter().copied().chain(named_args));
+    alias_analysis::refuse_kept_gradients(t, &all)?;
     let view = alias_analysis::recipe(t, &callee, (&args, kwargs), (&given, &named))?;
     let output = unchanged::call(t, callee, given, named, loc, locate)?;
     guard_compared(t)?;
@@ -412,7 +415,8 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         "stop_gradient" => {
             recompute::check_reads(t)?;
             pylayer::check_reads(t, Some(var.symbol))?;
-            if !meta.stop_gradient && may_stop(t, tensor) {
+            let is_kept = alias_analysis::keeps_gradient(t, tensor);
+            if is_kept || !meta.stop_gradient && may_stop(t, tensor) {
                 return t
                     .unsupported("whether gradients stop, which captured control flow decides");
             }
