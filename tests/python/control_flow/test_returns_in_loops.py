@@ -414,7 +414,6 @@ def else_and_break(x, n):
     [
         (a_tensor_or_nothing, "the result is a tensor on one way and None on the other"),
         (other_ranks, "a loop returns a tensor of dtype float32 and rank 1 at one place and"),
-        (a_list_that_it_changes, "is changed inside"),
         (a_fraction_or_a_whole_number, "a loop returns 1.5 at one place and 2 at another"),
         (else_and_break, "the loop is left to several places"),
     ],
@@ -426,3 +425,13 @@ def test_what_cannot_be_captured_says_why(function, text):
     for n in ROUNDS:
         static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
         agree(function, static, DATA[0], n, backward=False)
+
+
+def test_a_list_that_grows_is_returned_from_inside():
+    static = sot.to_static(a_list_that_it_changes, full_graph=True, min_graph_size=0)
+    for data in DATA:
+        for n in (0, 1, 3, 6):
+            x, n = paddle.to_tensor(data), paddle.to_tensor(n)
+            made, expected = static(x, n), a_list_that_it_changes(x, n)
+            assert [it.tolist() for it in made] == [it.tolist() for it in expected]
+    assert sot.stats(static).graphs == 1
