@@ -1,5 +1,7 @@
 //! Lists.
 
+mod rows;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
@@ -17,6 +19,8 @@ use crate::simulator::variables::answers::{
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{not_made, Rebuild};
 use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
+
+pub use rows::RowsVar;
 
 /// `list`
 pub struct List<'a>(pub &'a [VarId]);
