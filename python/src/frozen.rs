@@ -6,11 +6,11 @@ use paddle_sot::abi::{self, TensorGuard};
 use paddle_sot::frame::Modules;
 use paddle_sot::paddle::tensor_meta;
 use paddle_sot::translate::FrozenGraph;
+use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple, PyType};
-use pyo3::PyTraverseError;
 
 /// Takes the tensors of a call, and answers with those of the result.
 #[pyclass(frozen, name = "FrozenGraph", module = "paddle_sot_rs._core")]

@@ -7,7 +7,7 @@ use paddle_sot::backend::{
     self, BackendError, CompileRequest, CompiledGraph, GraphBackend, RegistryError,
 };
 use paddle_sot::obj::Obj;
-use paddle_sot::ops::{names, Fact};
+use paddle_sot::ops::{Fact, names};
 use paddle_sot::plugin::{self, CalledGraph};
 use pyo3::exceptions::{PyException, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;

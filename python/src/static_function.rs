@@ -5,7 +5,7 @@ use std::sync::Arc;
 use paddle_sot::frame::Modules;
 use paddle_sot::obj::Obj;
 use paddle_sot::sync::lock;
-use paddle_sot::translate::{register, Shared, Translated};
+use paddle_sot::translate::{Shared, Translated, register};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};

@@ -6,13 +6,13 @@ use std::os::raw::c_ulong;
 use std::sync::Once;
 
 use paddle_sot::c_stack;
+use pyo3::Borrowed;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::Borrowed;
 
 use crate::static_function::StaticFunction;
 
-extern "C" {
+unsafe extern "C" {
     fn PyMethod_New(function: *mut PyObject, instance: *mut PyObject) -> *mut PyObject;
 
     /// The call of an object whose class has no vectorcall.

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use paddle_sot_cpython::frame::Modules;
 use paddle_sot_cpython::native;
 use paddle_sot_cpython::obj::Obj;
-use paddle_sot_ops::paddle::{tensor_meta, Paddle};
+use paddle_sot_ops::paddle::{Paddle, tensor_meta};
 
 /// Names of what each layer has for itself, and no `forward` reads: names for new parameters, and
 /// what measures it.

@@ -23,6 +23,6 @@ pub use ordered_sums::Arrivals;
 pub use paddle_sot_ops::meta::{DType, TensorMeta};
 pub use partition::Parted;
 pub use region::{BlockOutput, Cut, Region};
-pub use sir::{is_in_place, Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+pub use sir::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind, is_in_place};
 pub use split::Part;
 pub use views::picks;

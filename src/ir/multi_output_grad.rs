@@ -8,7 +8,7 @@
 
 use pyo3::prelude::*;
 
-use paddle_sot_ops::{knows, Fact};
+use paddle_sot_ops::{Fact, knows};
 
 use super::{Callee, Statement, StatementIr, SymbolId, SymbolKind};
 

@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 
+use super::StatementIr;
 use super::partition::Order;
 use super::split::{Part, Plan};
 use super::views::only_operand;
-use super::StatementIr;
 
 impl StatementIr {
     /// The graph without the statements that make the outputs at these positions, and without the

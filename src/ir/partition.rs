@@ -15,7 +15,7 @@
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::split::{for_each_operand, Part, Plan};
+use super::split::{Part, Plan, for_each_operand};
 use super::{Arg, Callee, LayerRef, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
 
 /// More are one program.

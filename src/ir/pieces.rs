@@ -12,7 +12,7 @@
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::split::{for_each_operand, Part, Plan};
+use super::split::{Part, Plan, for_each_operand};
 use super::{Callee, Statement, StatementIr, SymbolId, SymbolKind};
 use paddle_sot_cpython::obj::Obj;
 

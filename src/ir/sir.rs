@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 
 use paddle_sot_cpython::bytecode::SourceLoc;
 use paddle_sot_cpython::frame::Modules;
-use paddle_sot_cpython::obj::{module_and_name, Obj};
+use paddle_sot_cpython::obj::{Obj, module_and_name};
 
-use paddle_sot_ops::{knows, Fact};
+use paddle_sot_ops::{Fact, knows};
 
 use super::{LayerRef, Region, TensorMeta};
 

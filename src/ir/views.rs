@@ -7,7 +7,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PySlice};
 
-use paddle_sot_ops::{knows, Fact};
+use paddle_sot_ops::{Fact, knows};
 
 use super::{Arg, DType, Statement, StatementIr, SymbolId, TensorMeta};
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use paddle_sot::bytecode::{
-    build_resume, live_locals, BytecodeError, Code, CodeBuilder, ExceptionEntry, Instr, Loc,
-    ResumeSpec, StackDepths,
+    BytecodeError, Code, CodeBuilder, ExceptionEntry, Instr, Loc, ResumeSpec, StackDepths,
+    build_resume, live_locals,
 };
 use paddle_sot::frame::Modules;
 use pyo3::exceptions::PyValueError;

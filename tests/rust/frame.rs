@@ -1,8 +1,8 @@
 //! Argument binding and per-code state of the frame sources.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use paddle_sot::frame::{
     ArgBinder, CallSite, CodeState, CustomCode, FrameDecision, FrameSource, Modules, Policy,

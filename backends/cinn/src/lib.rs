@@ -17,8 +17,8 @@ use paddle_sot::backend::{
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::Callee;
 use paddle_sot::obj::Obj;
-use paddle_sot::ops::{knows, Fact};
-use paddle_sot_backend_paddle::{are_read, compile_parts, Compiler, EagerFallback, Lowered, Role};
+use paddle_sot::ops::{Fact, knows};
+use paddle_sot_backend_paddle::{Compiler, EagerFallback, Lowered, Role, are_read, compile_parts};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -159,7 +159,9 @@ impl GraphBackend for CinnBackend {
             return None;
         }
         let name = names.iter().find(|name| knows(name, Fact::UnknownDims))?;
-        Some(format!("{name}() is on the cinn backend's black list: a dim of its result is unknown until it runs"))
+        Some(format!(
+            "{name}() is on the cinn backend's black list: a dim of its result is unknown until it runs"
+        ))
     }
 
     fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {

@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyDict};
 
 use paddle_sot::frame::Modules;
 
-use paddle_sot::ops::{knows, Fact};
+use paddle_sot::ops::{Fact, knows};
 
 /// What the user configured.
 #[derive(Clone, Default)]
@@ -41,7 +41,7 @@ impl Options {
                 _ => {
                     return Err(PyValueError::new_err(format!(
                         "options: the cinn backend has no option {name:?}; it has \"cdbl\", \"compile_budget_s\" and \"require_cinn\""
-                    )))
+                    )));
                 }
             }
         }

@@ -15,7 +15,7 @@ use paddle_sot::backend::{
 };
 use paddle_sot::frame::Modules;
 use paddle_sot::obj::Obj;
-use paddle_sot_backend_paddle::{compile_parts, Compiler, Lowered, Role, Surroundings};
+use paddle_sot_backend_paddle::{Compiler, Lowered, Role, Surroundings, compile_parts};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -127,7 +127,7 @@ impl GraphBackend for OnednnBackend {
                 name => {
                     return Err(PyValueError::new_err(format!(
                         "options: the onednn backend has no option {name}"
-                    )))
+                    )));
                 }
             }
         }

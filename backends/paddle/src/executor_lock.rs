@@ -86,7 +86,7 @@ fn enter(kind: Kind) -> bool {
     let (from, to) = match kind {
         Kind::Out => return true,
         Kind::Shared if running == EXCLUSIVE || WAITING.load(Ordering::Relaxed) > 0 => {
-            return false
+            return false;
         }
         Kind::Shared => (running, running + 1),
         Kind::Exclusive => (0, EXCLUSIVE),
@@ -152,11 +152,7 @@ fn set(kind: Kind) {
 }
 
 fn kind(makes: bool) -> Kind {
-    if makes {
-        Kind::Exclusive
-    } else {
-        Kind::Shared
-    }
+    if makes { Kind::Exclusive } else { Kind::Shared }
 }
 
 /// A run of a program, until it is dropped.

@@ -2,8 +2,8 @@
 //! ever ran, for as long as the process lives; and on a CPU each hands every tensor it is done with
 //! to another thread.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolKind, TensorMeta};
@@ -284,11 +284,7 @@ pub fn end_loops(py: Python<'_>) -> PyResult<()> {
     let before = {
         let mut loops = lock(&RUNTIME.loops);
         loops.0 = loops.0.saturating_sub(1);
-        if loops.0 == 0 {
-            loops.1.take()
-        } else {
-            None
-        }
+        if loops.0 == 0 { loops.1.take() } else { None }
     };
     match before {
         // Another value is a newer one of the user's.

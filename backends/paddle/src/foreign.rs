@@ -2,7 +2,7 @@
 //! into Python's; the others (`PD_CHECK` of custom operators, those of libraries) it lets through
 //! from a program, and Rust cannot catch them: the process would end.
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::ffi;
@@ -11,7 +11,7 @@ use pyo3::types::{PyCFunction, PyTuple};
 
 type Function = extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_void) -> *mut c_void;
 
-extern "C-unwind" {
+unsafe extern "C-unwind" {
     /// See `foreign.cpp`: 0, or 1 with a message of at most `size` bytes.
     fn paddle_sot_call(
         function: Function,

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::bridge;
 use crate::call_by_call;
-use crate::double_backward::{hook, Shared, Told};
+use crate::double_backward::{Shared, Told, hook};
 use crate::edge_pruning::{Cuts, Decided, Given};
 use crate::executor_lock;
 use crate::executors::{

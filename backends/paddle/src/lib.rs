@@ -39,10 +39,10 @@ use pyo3::types::PyDict;
 
 pub use bridge::{load_python, native};
 pub use eager_fallback::EagerFallback;
-pub use executor_lock::{try_exclusive, Turn};
+pub use executor_lock::{Turn, try_exclusive};
 pub use executors::before_dropping;
 pub use lowered::{Lowered, Surroundings};
-pub use parts::{are_read, compile_parts, Compiler, Role};
+pub use parts::{Compiler, Role, are_read, compile_parts};
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]

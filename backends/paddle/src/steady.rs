@@ -9,7 +9,7 @@ use std::hash::Hasher;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{available_parallelism, JoinHandle};
+use std::thread::{JoinHandle, available_parallelism};
 
 use paddle_sot::abi;
 use paddle_sot::frame::Modules;

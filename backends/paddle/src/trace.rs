@@ -1,8 +1,8 @@
 //! [`PaddleTrace`]: metadata inference by building the program.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use paddle_sot::backend::{
     BackendError, CallResult, Captured, ComparedDims, ComparedWith, InferredOutput, TraceSession,
@@ -13,7 +13,7 @@ use paddle_sot::frame::Modules;
 use paddle_sot::graph::{
     Arg, Arrivals, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta,
 };
-use paddle_sot::obj::{text_of, Obj};
+use paddle_sot::obj::{Obj, text_of};
 use paddle_sot::reason::SourceLoc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};

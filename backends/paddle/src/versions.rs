@@ -54,8 +54,7 @@ pub const COPIED: &str = "the program has a copy of it, as a view with gaps or i
     change, or hand over what contiguous() makes of it";
 
 /// The same of a result that gradients of gradients have computed again.
-pub const DIFFERENTIATED: &str =
-    "gradients of gradients have computed it again: call backward() before they change, or use \
+pub const DIFFERENTIATED: &str = "gradients of gradients have computed it again: call backward() before they change, or use \
     backend='eager'";
 
 /// What the numbers of a tensor were that a gradient should see, and does not.

@@ -52,7 +52,7 @@ impl GraphBackend for Folding {
                 _ => {
                     return Err(PyValueError::new_err(format!(
                         "options: folding takes max_elements and panic, not {name}"
-                    )))
+                    )));
                 }
             }
         }

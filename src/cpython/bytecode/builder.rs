@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::obj::Obj;
 
 use super::code::{Instruction, Loc, LocalKind, LocalSlot};
-use super::held::{hashes_quietly, Held};
+use super::held::{Held, hashes_quietly};
 use super::instr::typed;
 use super::optable::OpTable;
 use super::version::Dialect;

@@ -9,7 +9,7 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 
 use super::instr::Instr;
-use super::layout::{decode, instruction_at, Layout};
+use super::layout::{Layout, decode, instruction_at};
 use super::optable::{JumpKind, OpTable, Opcodes};
 use super::stack::StackDepths;
 use super::tables;

@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::instr::{typed, Instr, UNIMP};
+use super::instr::{Instr, UNIMP, typed};
 use super::optable::OpTable;
 use crate::frame::Modules;
 

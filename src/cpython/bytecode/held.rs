@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFrozenSet, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::obj::{is_plain_constant, of_type, Obj};
+use crate::obj::{Obj, is_plain_constant, of_type};
 
 /// Holds an object. Code objects hash and compare their constants, and put interned strings in the
 /// place of others: users meet generated code in frames (`frame.f_code in known`), and this one

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use super::code::{Instruction, LocalKind, LocalSlot};
-use super::instr::{typed, Instr};
+use super::instr::{Instr, typed};
 use super::optable::OpTable;
 use super::version::Dialect;
 use super::{BytecodeError, Code, CodeBuilder, Loc};
@@ -264,7 +264,7 @@ fn append_one(
             return Err(BytecodeError::Malformed {
                 name: name.to_owned(),
                 what: "a slot cannot be renumbered",
-            })
+            });
         }
         // MAKE_CELL, COPY_FREE_VARS and RESUME have run; a resumed body is not entered at its
         // start.

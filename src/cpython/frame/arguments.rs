@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 
-use super::view::{code_fields, signature, Signature};
+use super::view::{Signature, code_fields, signature};
 use crate::obj::Obj;
 
 /// One pointer per argument slot of a frame.

@@ -4,7 +4,7 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 
 use super::arguments::{ArgBinder, BoundLocals};
-use super::pep523::{run_new_code, CalleeScope};
+use super::pep523::{CalleeScope, run_new_code};
 use super::replacement;
 use super::{CustomCode, FrameDecision, FrameSource, FrameView};
 

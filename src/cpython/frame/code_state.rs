@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::ffi::c_void;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;

@@ -37,10 +37,10 @@ pub use call_site::CallSite;
 pub use code_state::{CodeState, Policy};
 pub use modules::Modules;
 pub use pep523::{
-    call_giving, grant_c_recursion, grant_nesting, is_hooked_by_others, is_installed, listen,
-    refused_frames, set_handler, Listening, PassFrame, Pep523Frame, Pep523Scope,
+    Listening, PassFrame, Pep523Frame, Pep523Scope, call_giving, grant_c_recursion, grant_nesting,
+    is_hooked_by_others, is_installed, listen, refused_frames, set_handler,
 };
-pub use signals::{free_signals, is_of_a_handler, HeldSignals};
+pub use signals::{HeldSignals, free_signals, is_of_a_handler};
 pub use tracing::user_is_tracing;
 pub use view::FrameView;
 

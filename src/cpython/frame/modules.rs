@@ -9,7 +9,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyDict, PyString, PyType};
-use pyo3::{ffi, PyAny};
+use pyo3::{PyAny, ffi};
 
 use crate::native;
 

@@ -6,9 +6,9 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
@@ -22,14 +22,14 @@ use super::runtime;
 use super::version::{self, InterpreterFrame, ThreadState};
 use super::view::{code_fields, signature};
 use super::{
-    replacement, user_is_tracing, CustomCode, FrameDecision, FrameHandler, FrameSource, FrameView,
-    Instead,
+    CustomCode, FrameDecision, FrameHandler, FrameSource, FrameView, Instead, replacement,
+    user_is_tracing,
 };
 
 type EvalFrame =
     unsafe extern "C" fn(*mut ThreadState, *mut InterpreterFrame, c_int) -> *mut PyObject;
 
-extern "C" {
+unsafe extern "C" {
     fn _PyEval_EvalFrameDefault(
         state: *mut ThreadState,
         frame: *mut InterpreterFrame,

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyTuple};
 use smallvec::SmallVec;
 
-use super::view::{code_fields, signature, FrameView};
+use super::view::{FrameView, code_fields, signature};
 
 /// Calls by vectorcall; null when an exception is set.
 ///

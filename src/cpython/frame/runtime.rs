@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use super::version::ThreadState;
 
-extern "C" {
+unsafe extern "C" {
     fn PyInterpreterState_Get() -> *mut c_void;
 }
 

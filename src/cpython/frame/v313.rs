@@ -89,7 +89,7 @@ const _: () = {
 
 const OWNED_BY_THREAD: c_char = 0;
 
-extern "C" {
+unsafe extern "C" {
     fn _PyEval_FrameClearAndPop(state: *mut ThreadState, frame: *mut InterpreterFrame);
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-extern "C" {
+unsafe extern "C" {
     static _PyRuntime: u8;
 }
 
@@ -51,7 +51,7 @@ impl Words {
 
 const RTLD_DL_SYMENT: i32 = 1;
 
-extern "C" {
+unsafe extern "C" {
     fn dladdr1(
         address: *const c_void,
         info: *mut libc::Dl_info,

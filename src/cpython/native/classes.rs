@@ -14,7 +14,7 @@ use super::constants::const_equal;
 use super::object::Ptr;
 use super::references::WeakOrStrong;
 
-extern "C" {
+unsafe extern "C" {
     fn _PyType_Lookup(class: *mut ffi::PyTypeObject, name: Ptr) -> Ptr;
 }
 

@@ -14,7 +14,7 @@ use super::hash_table::{self, HashedKey};
 use super::object::Ptr;
 use super::references::WeakOrStrong;
 
-extern "C" {
+unsafe extern "C" {
     pub(super) static mut PyODict_Type: ffi::PyTypeObject;
 }
 

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 
 use super::classes::type_attr;
 use super::containers::tuple_item;
-use super::object::{type_of, Ptr};
+use super::object::{Ptr, type_of};
 
-extern "C" {
+unsafe extern "C" {
     static mut PyMethod_Type: ffi::PyTypeObject;
     fn PyFunction_GetCode(function: Ptr) -> Ptr;
     fn PyFunction_GetGlobals(function: Ptr) -> Ptr;

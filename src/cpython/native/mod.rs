@@ -20,8 +20,8 @@ mod thread_state;
 mod version;
 
 pub use classes::{
-    acts_like, has_own_lookup, is_abstract, is_made_like, is_mutable, is_named, mro, order_is,
-    type_attr, Registered,
+    Registered, acts_like, has_own_lookup, is_abstract, is_made_like, is_mutable, is_named, mro,
+    order_is, type_attr,
 };
 pub use constants::{const_equal, number};
 pub use containers::{
@@ -30,15 +30,15 @@ pub use containers::{
     tuple_item,
 };
 pub use dict_key::DictKey;
-pub use functions::{function_field, is_called_as_usual, method_part, FunctionField};
+pub use functions::{FunctionField, function_field, is_called_as_usual, method_part};
 pub use gc_pause::NoCollection;
-pub use hash_table::{place_in_dict, HashedKey};
+pub use hash_table::{HashedKey, place_in_dict};
 pub use number::{Type, Value};
 pub use numpy_scalars::{are_equal, is_scalar, is_scalar_class};
-pub use object::{cell_contents, instance_dict, is_object_member, member, to_bound, type_of, Ptr};
-pub use references::{is_tracked, is_weakly_referenced, references, weak_reference, WeakOrStrong};
+pub use object::{Ptr, cell_contents, instance_dict, is_object_member, member, to_bound, type_of};
+pub use references::{WeakOrStrong, is_tracked, is_weakly_referenced, references, weak_reference};
 pub use thread_state::{context_value, handled_exception, value_in_context};
 pub use version::{
-    dict_version, managed_dict, order_of, order_version, owned_dict, try_versions, type_version,
-    version_follows, versions_name, Order,
+    Order, dict_version, managed_dict, order_of, order_version, owned_dict, try_versions,
+    type_version, version_follows, versions_name,
 };

@@ -91,7 +91,7 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
                 return Err(Break::new(
                     BreakKind::Construct,
                     "a change to an object of this kind cannot be replayed",
-                ))
+                ));
             }
         };
         if let Some((_, value)) = fresh {

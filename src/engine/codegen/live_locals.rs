@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 
-use crate::bytecode::{live_locals, Code};
-use crate::obj::{is_named, Obj};
+use crate::bytecode::{Code, live_locals};
+use crate::obj::{Obj, is_named};
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{frame_introspection, looks_at_frames, Tracer};
+use crate::simulator::{Tracer, frame_introspection, looks_at_frames};
 use crate::variables::{CellVar, Kind, VarId};
 
 /// Names of what shows all locals of a frame, or which of their values still live.

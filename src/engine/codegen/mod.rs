@@ -15,5 +15,5 @@ mod tools;
 mod views;
 
 pub use output_tree::OutTree;
-pub use plan::{function, generate, Emission, Plan, ResumeFactory};
+pub use plan::{Emission, Plan, ResumeFactory, function, generate};
 pub use reconstruct::Emitter;

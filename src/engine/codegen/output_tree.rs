@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::obj::Obj;
-use crate::simulator::{carried_aliases, Tracer};
+use crate::simulator::{Tracer, carried_aliases};
 use crate::tracker::Tracker;
 use crate::variables::{Form, VarId};
 

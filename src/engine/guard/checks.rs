@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use crate::abi;
 use crate::native::{self, WeakOrStrong};
 use crate::obj::Obj;
-use crate::tracker::number::Outcome;
 use crate::tracker::FunctionField;
+use crate::tracker::number::Outcome;
 
 use super::compile::GuardInputs;
 use super::layer_state::LayerSnapshot;

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use crate::tracker::{Tracker, TrackerRef};
 
-use super::checks::{all_distinct, holds, load, Check, Load, Step};
+use super::checks::{Check, Load, Step, all_distinct, holds, load};
 use super::difference;
-use super::held::{steps_that_run_python, Held};
+use super::held::{Held, steps_that_run_python};
 use super::layer_state::LayerSnapshot;
 use super::version_fast_path::{Gate, GatePlan};
 use super::{GuardFailure, GuardKind, GuardSet};

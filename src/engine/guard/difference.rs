@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use crate::obj::{is_plain_constant, name_of, shown};
 use crate::paddle::tensor_meta;
 
-use super::checks::Check;
 use super::TensorGuard;
+use super::checks::Check;
 use crate::native;
 
 /// What is there now in the place of what was; `text` is the guard in words. `None` where it is

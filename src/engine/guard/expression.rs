@@ -111,7 +111,9 @@ pub fn text(py: Python<'_>, guard: &Guard) -> String {
                     "False"
                 },
             );
-            format!("{x}.shape == [{dims}] and {x}.dtype == paddle.{dtype} and {x}.stop_gradient is {stop}")
+            format!(
+                "{x}.shape == [{dims}] and {x}.dtype == paddle.{dtype} and {x}.stop_gradient is {stop}"
+            )
         }
         GuardKind::Contiguous => format!("{x}.is_contiguous()"),
         GuardKind::Apart(other) => format!("{x} has no memory in common with {}", path(py, other)),

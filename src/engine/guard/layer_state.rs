@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::abi;
 use crate::obj::{Item, Obj};
-use crate::paddle::{tensor_meta, Paddle};
+use crate::paddle::{Paddle, tensor_meta};
 
 use super::TensorGuard;
 use crate::native::{self, WeakOrStrong};

@@ -13,7 +13,7 @@ mod version_fast_path;
 pub use compile::{
     CompiledGuard, GuardCompiler, GuardInputs, NativeGuardCompiler, NativeGuards, Slots,
 };
-pub use expression::{path, ExpressionGuardCompiler};
+pub use expression::{ExpressionGuardCompiler, path};
 pub use failure::GuardFailure;
 pub use kinds::{Guard, GuardKind, GuardSet};
-pub use paddle_sot_ops::abi::{open_dims, ArrayGuard, TensorGuard};
+pub use paddle_sot_ops::abi::{ArrayGuard, TensorGuard, open_dims};

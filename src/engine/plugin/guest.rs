@@ -19,7 +19,7 @@ use crate::obj::Obj;
 use crate::reason::SourceLoc;
 
 use super::codec::{decode_callee, decode_sir, encode_sir};
-use super::table::{BackendTable, ABI_VERSION, CAPSULE, MAGIC};
+use super::table::{ABI_VERSION, BackendTable, CAPSULE, MAGIC};
 use super::{CalledGraph, GraphObject};
 use crate::backend::caught;
 

@@ -1,7 +1,7 @@
 //! The engine's side: a plug-in's table as a [`GraphBackend`], and what plug-ins delegate to.
 
 use std::cell::Cell;
-use std::ffi::{c_void, CStr};
+use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use crate::obj::{self, Obj};
 use crate::sync::lock;
 
 use super::codec::{decode_sir, encode_callee, encode_sir};
-use super::table::{BackendTable, ABI_VERSION, CAPSULE, MAGIC};
+use super::table::{ABI_VERSION, BackendTable, CAPSULE, MAGIC};
 use super::{CalledGraph, GraphObject};
 
 /// The backend behind a plug-in's capsule.

@@ -15,9 +15,9 @@ mod host;
 mod table;
 
 pub use graph::{CalledGraph, GraphObject};
-pub use guest::{capsule, host_backend, Export};
-pub use host::{delegate, load, TraceObject};
-pub use table::{BackendTable, ABI_VERSION, CAPSULE, MAGIC};
+pub use guest::{Export, capsule, host_backend};
+pub use host::{TraceObject, delegate, load};
+pub use table::{ABI_VERSION, BackendTable, CAPSULE, MAGIC};
 
 /// Exports a backend as an extension module: `export_backend!(module_name, constructor)`.
 ///

@@ -1,6 +1,6 @@
 //! [`BackendTable`]: what a plug-in's capsule points to.
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use pyo3::ffi::PyObject;
 

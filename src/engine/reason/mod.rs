@@ -13,6 +13,6 @@ pub use crate::bytecode::{Columns, SourceLoc};
 pub use break_id::BreakInfo;
 pub use catalogue::{Break, BreakCode, BreakKind};
 pub use own_steps::NoteOwnStep;
-pub use phases::{show_progress, timed, Clock, Phase, Seconds};
+pub use phases::{Clock, Phase, Seconds, show_progress, timed};
 pub use stats::{Fallback, GraphBreakEvent, Recompile, Stats};
 pub use table::BreakId;

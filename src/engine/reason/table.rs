@@ -3,8 +3,8 @@
 //! Numbers: 01 control flow on tensors, 02 values of tensors, 03 calls, 04 operations, 05 black
 //! lists, 06 what cannot be resumed, 07 calls that run as they are, 08 recompiles.
 
-use super::break_id::BreakInfo;
 use super::BreakKind;
+use super::break_id::BreakInfo;
 
 macro_rules! break_ids {
     ($($name:ident = $number:literal $kind:ident: $title:literal,

@@ -5,16 +5,16 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::stack_effect::effect as stack_effect;
 use crate::bytecode::Instr;
+use crate::bytecode::stack_effect::effect as stack_effect;
 use crate::reason::Break;
 use crate::variables::{Kind, VarId};
 
+use super::Tracer;
 use super::frame::FrameState;
 use super::opcode_executor::{
-    run_outermost, BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator,
+    BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator, run_outermost,
 };
-use super::Tracer;
 
 /// Simulates a frame and collects every reason for a break in it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,7 +12,7 @@ use crate::variables::VarId;
 use super::dispatch::{self, Flow};
 use super::frame::{Exit, FrameState, SimulatedFrame};
 use super::inlined_frame::InnerFrame;
-use super::{frame_introspection, Step, Stop, TraceMark, Tracer};
+use super::{Step, Stop, TraceMark, Tracer, frame_introspection};
 
 /// How the simulation of the outermost frame ended.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::frame::Modules;
 use crate::graph::{Callee, StatementIr};
 use crate::guard::{self, CompiledGuard, GuardInputs, NativeGuards};
 use crate::native;
-use crate::obj::{is_plain_constant, Obj};
+use crate::obj::{Obj, is_plain_constant};
 use crate::reason::SourceLoc;
 use crate::simulator::replay_reads::Outside;
 use crate::sync::lock;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::backend::TraceSession;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::obj;
-use crate::ops::{knows, ASTYPE, RESHAPES};
+use crate::ops::{ASTYPE, RESHAPES, knows};
 use crate::reason::{Break, BreakKind};
 
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of

@@ -12,15 +12,15 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{self, Outcome, Tracer};
-use crate::variables::{protocol, Exports, VarId};
+use crate::variables::{Exports, VarId, protocol};
 
 use super::arguments::Bound_;
 use super::automatic_dynamic::{self, Varies};
 use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
-use super::function::{exclusively, Translated};
-use super::pipeline::{prepare, simulate, Simulated};
+use super::function::{Translated, exclusively};
+use super::pipeline::{Simulated, prepare, simulate};
 
 /// A function as the backend exports it.
 pub struct Exported {

@@ -9,14 +9,14 @@ use smallvec::SmallVec;
 
 use crate::abi;
 use crate::backend::{CompileRequest, CompiledGraph};
-use crate::obj::{text_of, Obj};
+use crate::obj::{Obj, text_of};
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{contexts, Tracer};
+use crate::simulator::{Tracer, contexts};
 use crate::variables::{ContextVar, Kind, VarId};
 
-use super::export::{bound, open_dims, whole, Whole};
+use super::export::{Whole, bound, open_dims, whole};
 use super::finish::is_layer;
-use super::function::{exclusively, Translated};
+use super::function::{Translated, exclusively};
 
 /// A graph with all that it takes but the arguments of a call.
 pub struct FrozenGraph {

@@ -30,7 +30,7 @@ pub use export::Exported;
 pub use forced::ForcedTranslation;
 pub use freeze::FrozenGraph;
 pub use function::{
-    note_hooked_saves, set_stance, switch_off, take_turns_anew, CompileOptions, Entry, GraphInfo,
-    Shared, Stance, Translated, UnaskedCall,
+    CompileOptions, Entry, GraphInfo, Shared, Stance, Translated, UnaskedCall, note_hooked_saves,
+    set_stance, switch_off, take_turns_anew,
 };
 pub use totals::{register, reset_all, totals};

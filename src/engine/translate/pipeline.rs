@@ -8,9 +8,9 @@ use pyo3::types::{PyCode, PyFunction, PyTuple};
 use crate::abi::GlobalState;
 use crate::backend::BackendError;
 use crate::bytecode::stack_effect;
-use crate::bytecode::{flow, Code, Instr, Origin, ResumeSpec};
+use crate::bytecode::{Code, Instr, Origin, ResumeSpec, flow};
 use crate::codegen;
-use crate::obj::{text_of, Obj};
+use crate::obj::{Obj, text_of};
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
 use crate::simulator::collect_breaks::Survey;
 use crate::simulator::deferred;
@@ -30,8 +30,8 @@ use super::callees;
 use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
-use super::finish::{finish, Traced};
-use super::function::{shown, Entry, Shared, Translated};
+use super::finish::{Traced, finish};
+use super::function::{Entry, Shared, Translated, shown};
 use super::pin;
 use super::resumes::resume_function;
 
@@ -449,7 +449,7 @@ fn trace_once(
                             true => Otherwise::Filled(at),
                             false => Otherwise::Native(at),
                         });
-                })?
+                })?;
             }
         }
     };

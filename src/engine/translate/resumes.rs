@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::bytecode::{build_resume, Code, ResumeSpec};
+use crate::bytecode::{Code, ResumeSpec, build_resume};
 use crate::codegen;
 use crate::frame::Modules;
 use crate::obj::Obj;

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::graph::{Callee, LayerRef, Statement, StatementIr, SymbolKind};
 use crate::obj;
-use crate::ops::{knows, Fact};
+use crate::ops::{Fact, knows};
 use crate::paddle::Paddle;
 use crate::simulator::tracer::function_graph::GraphInput;
 

@@ -9,7 +9,7 @@ use super::guards::ArrayGuard;
 use paddle_sot_cpython::frame::Modules;
 
 use super::tensor::dim_matches;
-use paddle_sot_cpython::native::{type_of, Ptr};
+use paddle_sot_cpython::native::{Ptr, type_of};
 
 /// Whether this is such an array. Attributes of arrays that are no subclass run no user code.
 pub fn array_matches(py: Python<'_>, object: Ptr, guard: &ArrayGuard) -> bool {

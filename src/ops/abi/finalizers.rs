@@ -10,8 +10,8 @@ use pyo3::types::{PyBytes, PyFunction, PyList, PyModule, PyType};
 use crate::paddle::Paddle;
 use paddle_sot_cpython::frame::Modules;
 
+use paddle_sot_cpython::native::{Ptr, to_bound};
 use paddle_sot_cpython::native::{is_tracked, is_weakly_referenced, references};
-use paddle_sot_cpython::native::{to_bound, Ptr};
 
 /// Objects that are looked at.
 const MOST: usize = 256;

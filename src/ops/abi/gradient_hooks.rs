@@ -119,7 +119,7 @@ pub fn is_unhooked(tensor: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-extern "C" {
+unsafe extern "C" {
     fn malloc_usable_size(block: *mut c_void) -> usize;
 }
 

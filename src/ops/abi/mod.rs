@@ -30,20 +30,20 @@ use paddle_sot_cpython::native::{self, Value};
 
 pub use arrays::{array_matches, is_array};
 pub use edges::{can_move_edges, detached, move_edges, stand_in};
-pub use finalizers::{is_quiet, Ends};
+pub use finalizers::{Ends, is_quiet};
 pub use flags::{may_cast, records_gradients};
-pub use global_state::{tracer, GlobalState};
+pub use global_state::{GlobalState, tracer};
 pub use gradient_hooks::{has_own_hook, is_unhooked, know_own_hook};
-pub use guards::{open_dims, ArrayGuard, TensorGuard};
+pub use guards::{ArrayGuard, TensorGuard, open_dims};
 pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::{is_cpu_place, sampled};
-pub use optimizer_updates::{are_in_any_order, updates as optimizer_updates, Updates};
+pub use optimizer_updates::{Updates, are_in_any_order, updates as optimizer_updates};
 pub use own_version::with_own_version;
 pub use plain_optimizer::{is_plain_optimizer, is_text_or_texts};
 pub use self_tests::layout_faults;
 pub use storage::{are_apart, is_apart_from_all};
 pub use tensor::{
-    is_contiguous, is_dense, matches as tensor_matches, reader_name, reads_natively, Tensors,
+    Tensors, is_contiguous, is_dense, matches as tensor_matches, reader_name, reads_natively,
 };
 
 /// A number, or a dim of a tensor or array, from outside.

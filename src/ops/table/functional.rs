@@ -1,6 +1,6 @@
 //! Functions of layers: `paddle.nn.functional`.
 
-use super::{sizes, Rows};
+use super::{Rows, sizes};
 use crate::Fact::*;
 use crate::NumberAs;
 use crate::ShapeRule::*;

@@ -1,6 +1,6 @@
 //! Functions that make tensors, search, draw, or are about no tensors.
 
-use super::{along, sizes, Rows};
+use super::{Rows, along, sizes};
 use crate::Fact::*;
 use crate::InPlaceTakes::*;
 use crate::Unlike;

@@ -1,6 +1,6 @@
 //! Operators and functions of tensors.
 
-use super::{along, bound, tolerance, Rows, EXPONENT, OF_A_TENSOR};
+use super::{EXPONENT, OF_A_TENSOR, Rows, along, bound, tolerance};
 use crate::Fact::*;
 use crate::InPlaceTakes::*;
 use crate::NumberAs;

@@ -1,6 +1,6 @@
 //! Tensors and views.
 
-use super::{along, sizes, Rows, MAY_HAVE_GAPS, OF_A_TENSOR};
+use super::{MAY_HAVE_GAPS, OF_A_TENSOR, Rows, along, sizes};
 use crate::Fact::*;
 use crate::ShapeRule::*;
 use crate::Unlike;

@@ -7,7 +7,7 @@ use paddle_sot::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
 use rstest::rstest;
 
 use super::world::{
-    attr, class_attr, elements, field, free_cell, key, texts, with_world, x, World,
+    World, attr, class_attr, elements, field, free_cell, key, texts, with_world, x,
 };
 
 /// Values that differ in type or value, whatever `==` says.

@@ -122,7 +122,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::bytecode::instr::{typed, BinOp};
+    use crate::bytecode::instr::{BinOp, typed};
     use crate::bytecode::layout::{assemble, decode};
     use crate::bytecode::optable::Opcodes;
     use crate::bytecode::{Code, Loc};

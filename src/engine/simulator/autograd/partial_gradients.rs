@@ -11,12 +11,12 @@ use crate::abi;
 use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::guard::GuardKind;
-use crate::obj::{name_of, Obj};
+use crate::obj::{Obj, name_of};
 use crate::reason::BreakId;
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::alias_analysis::is_all_of_base;
-use crate::simulator::{tensors, Kwargs, Step, Stop, Tracer};
+use crate::simulator::{Kwargs, Step, Stop, Tracer, tensors};
 
 /// The result of the call that `paddle.grad` ends with; `None` where it is another function of
 /// `double_backward.py`.
@@ -39,7 +39,7 @@ pub fn try_call(
             return t.stop(
                 BreakId::PartialGradients,
                 format!("paddle.grad() {why}: it walks the autograd graph"),
-            )
+            );
         }
     };
     if !given.inputs.iter().all(|id| is_made(t, *id)) && !leaves_only(t) {
@@ -83,8 +83,20 @@ struct Given {
 impl Given {
     fn of(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Result<Self, &'static str> {
         const UNUSUAL: &str = "with unusual arguments";
-        let (&[outputs, inputs, seeds, retains, creates, only, unused, stops, ref rest @ ..], []) =
-            (args, kwargs)
+        let (
+            &[
+                outputs,
+                inputs,
+                seeds,
+                retains,
+                creates,
+                only,
+                unused,
+                stops,
+                ref rest @ ..,
+            ],
+            [],
+        ) = (args, kwargs)
         else {
             return Err(UNUSUAL);
         };

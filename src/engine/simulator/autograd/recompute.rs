@@ -14,10 +14,10 @@ use crate::simulator::tracer::function_graph::Cut;
 use crate::variables::{FunctionVar, Kind, VarId};
 
 use crate::simulator::builtins::warned;
-use crate::simulator::call::{call, Named};
+use crate::simulator::call::{Named, call};
 use crate::simulator::inline::VARKEYWORDS;
-use crate::simulator::pylayer::{inputs, Shape};
-use crate::simulator::{attributes, region, replay_reads, tensors, Kwargs, Step, Stop, Tracer};
+use crate::simulator::pylayer::{Shape, inputs};
+use crate::simulator::{Kwargs, Step, Stop, Tracer, attributes, region, replay_reads, tensors};
 
 const NAME: &str = "recompute";
 const MODULE: &str = "paddle.distributed.fleet.recompute.recompute";

@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 
 use crate::graph::{Callee, DType, Region, Statement, StatementIr, SymbolId, SymbolKind};
-use crate::ops::{knows, Fact};
+use crate::ops::{Fact, knows};
 use crate::simulator::tracer::function_graph::Cut;
 
 use crate::simulator::Tracer;

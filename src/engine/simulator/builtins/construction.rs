@@ -8,8 +8,8 @@ use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::simulator::call::call;
 use crate::simulator::{
-    attributes, exceptions, fold, item, iterate, keys, methods, sets, subscript, tensors, Kwargs,
-    Step, Tracer,
+    Kwargs, Step, Tracer, attributes, exceptions, fold, item, iterate, keys, methods, sets,
+    subscript, tensors,
 };
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 

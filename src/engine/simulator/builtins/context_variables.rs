@@ -11,7 +11,7 @@ use crate::native;
 use crate::tracker::Tracker;
 use crate::variables::VarId;
 
-use crate::simulator::{exceptions, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, exceptions};
 
 /// `ContextVar.get(variable)` and `ContextVar.get(variable, default)`.
 pub fn get(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {

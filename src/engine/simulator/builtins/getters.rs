@@ -6,7 +6,7 @@ use pyo3::types::PyTuple;
 
 use crate::obj::is_named;
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{attributes, subscript, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, attributes, subscript};
 use crate::variables::{Kind, VarId};
 
 use super::wrong;

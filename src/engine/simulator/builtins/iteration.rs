@@ -7,8 +7,8 @@ use crate::bytecode::OpTable;
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::{
-    comparisons, exceptions, fold, generators, iterate, methods, operators, program_numbers, rows,
-    tensor_scalar, truth, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, comparisons, exceptions, fold, generators, iterate, methods, operators,
+    program_numbers, rows, tensor_scalar, truth,
 };
 use crate::variables::{IterVar, Kind, VarId};
 

@@ -5,7 +5,7 @@ use itertools::Itertools;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::simulator::{iterate, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, iterate};
 use crate::variables::{IterVar, Kind, Tool, VarId};
 
 use super::iteration::filtered;

@@ -21,8 +21,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use super::containers::{deques, subclasses};
-use super::{attributes, classes, comparisons, methods, operators, pylayer, tensors, truth};
 use super::{Kwargs, Step, Tracer};
+use super::{attributes, classes, comparisons, methods, operators, pylayer, tensors, truth};
 
 pub(super) use getters::call as call_getter;
 pub use reflection::{attribute_or_none, is_instance};

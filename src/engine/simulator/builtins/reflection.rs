@@ -5,11 +5,11 @@ use pyo3::types::PyType;
 
 use crate::frame::Modules;
 use crate::native;
-use crate::obj::{is_attr, text_of, Obj};
+use crate::obj::{Obj, is_attr, text_of};
 use crate::simulator::variables::protocol;
 use crate::simulator::{
-    attributes, carried_aliases, classes, exceptions, provenance, tensors, Kwargs, Step, Stop,
-    Tracer,
+    Kwargs, Step, Stop, Tracer, attributes, carried_aliases, classes, exceptions, provenance,
+    tensors,
 };
 use crate::variables::{Kind, VarId};
 

@@ -18,7 +18,7 @@ use crate::tracker::{DictKey, Tracker};
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{recompute, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, recompute};
 
 /// `warnings.warn(message, category, stacklevel)`.
 pub fn warn(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {

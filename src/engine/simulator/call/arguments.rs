@@ -15,7 +15,7 @@ use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 use crate::simulator::deferred::unchanged;
 use crate::simulator::variables::protocol;
 use crate::simulator::{
-    dynamic_scalar, fold, item, keys, numpy_scalars, tensor_scalar, Step, Tracer,
+    Step, Tracer, dynamic_scalar, fold, item, keys, numpy_scalars, tensor_scalar,
 };
 
 /// Why an operation breaks the graph that would hold `-0.0`.
@@ -141,7 +141,7 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
         NumberVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
         NumberVar::Made(op, a, b) => (op, a, b),
         NumberVar::Given | NumberVar::Called(..) => {
-            return t.unsupported("a number from outside of the graph")
+            return t.unsupported("a number from outside of the graph");
         }
         NumberVar::Graph(symbol) => return Ok(symbol),
     };

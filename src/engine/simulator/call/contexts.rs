@@ -6,11 +6,11 @@ use pyo3::prelude::*;
 
 use crate::abi;
 use crate::frame::Modules;
-use crate::obj::{is_attr, text_of, Obj};
+use crate::obj::{Obj, is_attr, text_of};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{ContextVar, Kind, VarId};
 
-use crate::simulator::{provenance, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, provenance};
 
 /// Whether it is what the module has by this name, and came with.
 pub(super) fn is_original(object: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {

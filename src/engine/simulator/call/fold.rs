@@ -10,10 +10,10 @@ use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use crate::simulator::call::describe;
 use crate::simulator::variables::protocol;
+use crate::simulator::{Kwargs, Step, Stop, Tracer};
 use crate::simulator::{
     classes, dynamic_scalar, exceptions, iterate, keys, numpy_scalars, process_state, texts,
 };
-use crate::simulator::{Kwargs, Step, Stop, Tracer};
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not
 /// endless.
@@ -206,7 +206,7 @@ pub fn call_object<'py>(
                 return t.stop(
                     BreakKind::UnsupportedCall,
                     format!("{name}= is not a constant"),
-                )
+                );
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::variables::{DictVar, FunctionVar, IterVar, Key, Kind, VarId};
 
 use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::opcode_executor;
-use crate::simulator::{cell_get, provenance, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, cell_get, provenance};
 
 use super::Named;
 

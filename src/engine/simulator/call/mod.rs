@@ -21,8 +21,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
 use super::variables::protocol;
-use super::{iterate, provenance};
 use super::{Kwargs, Step, Tracer};
+use super::{iterate, provenance};
 
 pub(in crate::simulator) use registry::call_known;
 

@@ -16,7 +16,7 @@ use crate::obj::is_named;
 use crate::reason::BreakId;
 
 use crate::simulator::tracer::{asks_the_process, is_plain_constant};
-use crate::simulator::{fold, repr_guards, Step, Tracer};
+use crate::simulator::{Step, Tracer, fold, repr_guards};
 
 /// No limit of `sys.set_int_max_str_digits()` is lower.
 const DIGITS: usize = 640;

@@ -4,9 +4,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::obj::{module_and_name, Obj};
-use crate::ops::{knows, Fact};
-use crate::simulator::{recompute, Kwargs, Step, Tracer};
+use crate::obj::{Obj, module_and_name};
+use crate::ops::{Fact, knows};
+use crate::simulator::{Kwargs, Step, Tracer, recompute};
 use crate::variables::{Kind, VarId};
 
 use super::contexts::is_original;

@@ -4,14 +4,14 @@
 use pyo3::types::PyBool;
 
 use crate::bytecode::stack_effect::effect as stack_effect;
-use crate::bytecode::{flow, Code, Instr};
+use crate::bytecode::{Code, Instr, flow};
 use crate::graph::{Arg, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::branches;
 use crate::simulator::frame::FrameState;
-use crate::simulator::phi::{self, refuse, Piece};
+use crate::simulator::phi::{self, Piece, refuse};
 use crate::simulator::region::{self, End};
 use crate::simulator::tensor_scalar;
 use crate::simulator::truth;

@@ -15,7 +15,7 @@ use crate::variables::{DictVar, Form, Key, Kind, NumberVar, TensorVar, VarId};
 use crate::simulator::frame::FrameState;
 use crate::simulator::phi::{self, refuse, same, same_class};
 use crate::simulator::tensor_scalar;
-use crate::simulator::{item, Step, Tracer};
+use crate::simulator::{Step, Tracer, item};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -295,7 +295,7 @@ fn leaf(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Leaf>> {
             return constant_leaf(t, &Obj::from(value));
         }
         Form::Tensor(..) | Form::List(_) | Form::Tuple(..) | Form::Dict(_) | Form::Other => {
-            return Ok(None)
+            return Ok(None);
         }
     };
     let meta = t.graph.meta(symbol).cloned();

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::bytecode::{live_locals, Code};
+use crate::bytecode::{Code, live_locals};
 use crate::graph::{Arg, Callee, Region, Statement, SymbolId, SymbolKind};
 use crate::simulator::tracer::function_graph::Cut;
 use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
@@ -12,10 +12,10 @@ use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
 use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::loops;
 use crate::simulator::opcode_executor;
-use crate::simulator::phi::{self, refuse, Joined, Piece};
+use crate::simulator::phi::{self, Joined, Piece, refuse};
 use crate::simulator::tracer::TraceMark;
-use crate::simulator::{carried_aliases, grown_lists};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{carried_aliases, grown_lists};
 
 /// How a way through the code ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

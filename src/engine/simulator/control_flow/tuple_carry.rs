@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::phi::{self, refuse, same_class, Joined, Piece};
+use crate::simulator::phi::{self, Joined, Piece, refuse, same_class};
 use crate::simulator::{Step, Tracer};
 
 /// A tuple that is carried, or something in it.
@@ -163,7 +163,9 @@ fn split(
             let (count, now) = (nodes.len(), phi::shown(t, piece));
             phi::unlike(
                 t,
-                format!("{name:?} is a tuple of {count} in front of the loop and {now} after a round of it"),
+                format!(
+                    "{name:?} is a tuple of {count} in front of the loop and {now} after a round of it"
+                ),
             )
         }
     }

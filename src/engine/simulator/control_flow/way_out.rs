@@ -1,6 +1,6 @@
 //! Where the ways out of a loop lead to.
 
-use crate::bytecode::{flow, Code};
+use crate::bytecode::{Code, flow};
 use crate::simulator::loops::LoopRegion;
 
 /// Whether the ways from `at`, outside of the loop, end in returns of their own, or lead to the end of the loop.

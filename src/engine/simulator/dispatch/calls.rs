@@ -10,7 +10,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::call::{call, merge_kwargs, named};
 use crate::simulator::frame::FrameState;
-use crate::simulator::{deferred, iterate, Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer, deferred, iterate};
 use crate::variables::{FunctionVar, Kind, NewFunction, VarId};
 
 use super::is_super;

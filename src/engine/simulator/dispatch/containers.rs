@@ -2,7 +2,7 @@
 
 use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
-use crate::simulator::{iterate, keys, methods, subscript, Step, Tracer};
+use crate::simulator::{Step, Tracer, iterate, keys, methods, subscript};
 use crate::variables::{DictVar, Kind, VarId};
 
 pub(super) fn build_dict(

@@ -4,11 +4,11 @@ use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
 use crate::simulator::{
-    attributes, branches, contexts, groups, iterate, tensor_scalar, truth, Step, Tracer,
+    Step, Tracer, attributes, branches, contexts, groups, iterate, tensor_scalar, truth,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
-use super::{dialect, Flow};
+use super::{Flow, dialect};
 
 /// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is
 /// rebuilt.

@@ -9,7 +9,7 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::simulator::frame::FrameState;
-use crate::simulator::{attributes, fold, Step, Tracer};
+use crate::simulator::{Step, Tracer, attributes, fold};
 use crate::variables::VarId;
 
 use super::scopes::load_from_dict;
@@ -28,7 +28,7 @@ fn refuse_submodules(t: &mut Tracer<'_>, module: VarId, fromlist: VarId) -> Step
             return t.stop(
                 BreakId::Import,
                 "an import of something that is not a module",
-            )
+            );
         }
     };
     for name in names.iter() {

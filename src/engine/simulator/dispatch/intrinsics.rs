@@ -3,11 +3,11 @@
 use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
 use crate::simulator::operators::UnaryOp;
-use crate::simulator::{attributes, exceptions, iterate, Step, Tracer};
+use crate::simulator::{Step, Tracer, attributes, exceptions, iterate};
 use crate::variables::Kind;
 
 use super::control::prepare_reraise;
-use super::{unary, Flow};
+use super::{Flow, unary};
 
 pub(super) fn intrinsic(t: &mut Tracer<'_>, f: &mut FrameState, id: u32) -> Step<Flow> {
     // Numbers from CPython's Include/internal/pycore_intrinsics.h.

@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::bytecode::{unimplemented, Dialect, Instr, OpTable};
+use crate::bytecode::{Dialect, Instr, OpTable, unimplemented};
 use crate::reason::BreakKind;
 use crate::variables::{CellVar, Kind, SetVar, VarId};
 
 use super::call::call;
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
+use super::{Step, Stop, Tracer};
 use super::{
     attributes, comparisons, exceptions, format, iterate, matching, methods, namespaces, subscript,
     tensor_scalar, truth,
 };
-use super::{Step, Stop, Tracer};
 use calls::{
     call_ex, call_stack, constant_names, keyword_names, make_function, push_callee,
     set_function_attribute,

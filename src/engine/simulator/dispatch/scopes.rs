@@ -9,7 +9,7 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
-use crate::simulator::{subscript, truth, Step, Tracer};
+use crate::simulator::{Step, Tracer, subscript, truth};
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{AttrOp, CellVar, Kind, VarId};
 

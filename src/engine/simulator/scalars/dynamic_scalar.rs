@@ -16,13 +16,13 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::paddle::tensor_meta;
 use crate::reason::BreakId;
-use crate::tracker::number::{Number, Outcome, Type, Value};
 use crate::tracker::TrackerRef;
+use crate::tracker::number::{Number, Outcome, Type, Value};
 use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::shape_rules::{self, Ordered};
-use crate::simulator::{arguments, item, program_numbers, Step, Tracer};
+use crate::simulator::{Step, Tracer, arguments, item, program_numbers};
 
 use inputs::is_exact_constant;
 pub use inputs::{

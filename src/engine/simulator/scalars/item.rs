@@ -16,7 +16,7 @@ use crate::tracker::number::Type;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
 use crate::simulator::{
-    dynamic_scalar, program_numbers, shape_rules, tensor_scalar, tensors, Step, Tracer,
+    Step, Tracer, dynamic_scalar, program_numbers, shape_rules, tensor_scalar, tensors,
 };
 
 /// What a tensor is asked for.

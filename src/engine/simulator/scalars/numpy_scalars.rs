@@ -7,13 +7,13 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::native;
-use crate::obj::{text_of, within, Obj};
+use crate::obj::{Obj, text_of, within};
 use crate::ops::FULL_LIKE;
 use crate::reason::BreakId;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use crate::simulator::{arguments, dynamic_scalar, fold, process_state, tensors, Step, Tracer};
+use crate::simulator::{Step, Tracer, arguments, dynamic_scalar, fold, process_state, tensors};
 
 /// Operators of tensors that take a number.
 const OPERATORS: &[&str] = &[

@@ -11,13 +11,13 @@ use pyo3::types::PyFloat;
 use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
-use crate::ops::{facts, Fact, NumberAs, FULL_LIKE};
+use crate::ops::{FULL_LIKE, Fact, NumberAs, facts};
 use crate::reason::BreakId;
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
 
+use crate::simulator::{Kwargs, Step, Tracer, tensors};
 use crate::simulator::{arrays, dynamic_scalar, item, program_numbers, tensor_scalar};
-use crate::simulator::{tensors, Kwargs, Step, Tracer};
 
 /// The arguments of a call.
 struct Given<'a> {

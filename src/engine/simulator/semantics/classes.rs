@@ -8,13 +8,13 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{is_attr, of_type, Obj};
+use crate::obj::{Obj, is_attr, of_type};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::attributes::{guard_type_attr, is_of_enum_module, lookup};
-use crate::simulator::{provenance, Step, Tracer};
+use crate::simulator::{Step, Tracer, provenance};
 
 fn add(t: &mut Tracer<'_>, of: &Bound<'_, PyAny>, kind: GuardKind) {
     t.guards.add(&Arc::new(Tracker::Const(Obj::from(of))), kind);

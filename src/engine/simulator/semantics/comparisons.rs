@@ -7,7 +7,7 @@ use pyo3::types::{PyComplex, PyFloat, PyInt};
 
 use crate::bytecode::CmpOp;
 use crate::guard::GuardKind;
-use crate::obj::{is_attr, is_builtin_method, Obj};
+use crate::obj::{Obj, is_attr, is_builtin_method};
 use crate::reason::{BreakId, BreakKind};
 use crate::tracker::Tracker;
 use crate::variables::{DictVar, Kind, StandIn, VarId};
@@ -17,11 +17,11 @@ use crate::simulator::carried_aliases;
 use crate::simulator::operators::{is_not_implemented, is_object};
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::variables::protocol;
+use crate::simulator::{Step, Tracer};
 use crate::simulator::{
     arrays, attributes, classes, dynamic_scalar, fold, program_numbers, tensor_scalar, tensors,
     truth,
 };
-use crate::simulator::{Step, Tracer};
 
 /// `a < b` and its like.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<VarId> {
@@ -198,7 +198,7 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
             return t.stop(
                 BreakId::Comparison,
                 "a comparison of values of unknown classes",
-            )
+            );
         }
     };
     let attempts = if right_first {
@@ -309,7 +309,7 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
             return t.stop(
                 BreakId::Comparison,
                 "a comparison of containers that are too deep",
-            )
+            );
         }
     };
     if !equal && may_be_one_nan(t, a, b)? {

@@ -11,8 +11,8 @@ use crate::tracker::Tracker;
 use crate::variables::{Kind, ObjectVar, VarId};
 
 use crate::simulator::call::call;
-use crate::simulator::{attributes, classes, fold, groups, process_state, repr_guards};
 use crate::simulator::{Step, Stop, Tracer};
+use crate::simulator::{attributes, classes, fold, groups, process_state, repr_guards};
 
 /// A new exception variable of a builtin class.
 pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> VarId {

@@ -5,7 +5,7 @@ use pyo3::types::PyString;
 use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::{exceptions, fold, texts, Step, Tracer};
+use crate::simulator::{Step, Tracer, exceptions, fold, texts};
 
 /// `f'{value!conversion:spec}'`; conversion is 0 (none), 1 (str), 2 (repr), 3 (ascii).
 pub fn format_value(

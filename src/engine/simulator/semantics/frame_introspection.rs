@@ -9,7 +9,7 @@ use pyo3::types::{PyCode, PyDict, PyFunction, PyModule, PyString, PyTuple, PyTyp
 
 use crate::bytecode::Code;
 use crate::frame::Modules;
-use crate::obj::{called, names_of_code, of_type, Obj};
+use crate::obj::{Obj, called, names_of_code, of_type};
 
 const LOCALS: &str = "f_locals";
 

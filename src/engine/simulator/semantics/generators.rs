@@ -10,8 +10,8 @@ use crate::variables::{IterVar, Kind, VarId};
 use crate::simulator::call::call;
 use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::opcode_executor;
-use crate::simulator::{attributes, exceptions, iterate};
 use crate::simulator::{Kwargs, Step, Stop, Tracer};
+use crate::simulator::{attributes, exceptions, iterate};
 
 /// Methods of generators that are simulated.
 pub const METHODS: &[&str] = &["send", "throw", "close"];
@@ -57,10 +57,10 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
     let (frame, made_at) = match (t.kind(generator), sent) {
         (Kind::Iter(IterVar::Generator { frame, made_at }), _) => (*frame, *made_at),
         (Kind::Iter(IterVar::Ended { .. }), Sent::Value(_)) => {
-            return Ok(Resumed::Returned(t.none()))
+            return Ok(Resumed::Returned(t.none()));
         }
         (Kind::Iter(IterVar::Ended { .. }), Sent::Exception(exception)) => {
-            return Err(Stop::Raise(exception))
+            return Err(Stop::Raise(exception));
         }
         _ => return t.stop(BreakId::Generator, "not a generator"),
     };
@@ -77,7 +77,7 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
             return t.stop(
                 BreakKind::RaisesException,
                 "a value is sent to a generator that has not started",
-            )
+            );
         }
         Sent::Exception(exception) if started => throw_into(t, &mut state, exception),
         Sent::Exception(exception) => Err(Stop::Raise(exception)),

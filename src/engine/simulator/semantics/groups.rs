@@ -16,8 +16,8 @@ use crate::reason::{BreakId, BreakKind};
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::{attributes, exceptions};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{attributes, exceptions};
 
 /// An exception group that the frame made.
 #[derive(Clone, Copy, Debug)]
@@ -337,7 +337,7 @@ pub fn left_over(t: &mut Tracer<'_>, original: VarId, list: VarId) -> Step<Optio
                 return t.stop(
                     BreakId::ExceptionGroup,
                     "a group that a clause of except* raises",
-                )
+                );
             }
         }
     }

@@ -11,9 +11,9 @@ use crate::reason::{BreakId, BreakKind};
 use crate::variables::{DictVar, IterVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::call::call;
+use crate::simulator::{Step, Stop, Tracer};
 use crate::simulator::{attributes, classes, exceptions, generators, itertools, layers};
 use crate::simulator::{tensors, truth};
-use crate::simulator::{Step, Stop, Tracer};
 
 pub use crate::simulator::variables::protocol::{collect, is_unchanged, iter as get_iter, next};
 pub(in crate::simulator) use crate::simulator::variables::protocol::{emptied, is_iterator};

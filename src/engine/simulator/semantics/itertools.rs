@@ -4,7 +4,7 @@ use crate::bytecode::BinOp;
 use crate::reason::BreakKind;
 use crate::variables::{IterVar, Kind, Tool, VarId};
 
-use crate::simulator::{call, exceptions, iterate, operators, truth, Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer, call, exceptions, iterate, operators, truth};
 
 /// Calls what an iterator calls for its next item: a `StopIteration` of it would end whoever
 /// iterates.

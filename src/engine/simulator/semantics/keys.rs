@@ -10,7 +10,7 @@ use crate::reason::BreakId;
 use crate::variables::{Key, VarId};
 
 use crate::simulator::attributes::lookup;
-use crate::simulator::{classes, provenance, Step, Tracer};
+use crate::simulator::{Step, Tracer, classes, provenance};
 
 pub use crate::simulator::variables::protocol::hash_key as key_of;
 

@@ -9,8 +9,8 @@ use crate::native;
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::{attributes, builtins, keys as dict_keys, subscript, truth};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{attributes, builtins, keys as dict_keys, subscript, truth};
 
 /// Whether a mapping pattern may match.
 pub fn is_mapping(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
@@ -151,7 +151,7 @@ fn push_names(t: &mut Tracer<'_>, names: &[VarId], into: &mut Vec<Arc<str>>) -> 
                 return t.stop(
                     BreakId::Pattern,
                     "a class pattern with names that are no strings",
-                )
+                );
             }
         }
     }

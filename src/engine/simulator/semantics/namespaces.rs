@@ -13,8 +13,8 @@ use crate::guard::GuardKind;
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{DictVar, Key, Kind, VarId};
 
-use crate::simulator::{attributes, exceptions};
 use crate::simulator::{Step, Stop, Tracer};
+use crate::simulator::{attributes, exceptions};
 
 /// Methods that only read.
 const METHODS: &[&str] = &["copy", "get"];

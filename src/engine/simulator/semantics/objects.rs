@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{is_attr, is_named, is_slot_wrapper, locals_of_code, of_type, Obj};
+use crate::obj::{Obj, is_attr, is_named, is_slot_wrapper, locals_of_code, of_type};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, FunctionField, Tracker};
 use crate::variables::{Kind, VarId};
@@ -17,8 +17,8 @@ use crate::simulator::call::call;
 use crate::simulator::containers::subclasses;
 use crate::simulator::exceptions::is_exception_class;
 use crate::simulator::tracer::{is_enum_member, is_plain_constant};
-use crate::simulator::{classes, device, groups, inline, iterate, layers, provenance};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{classes, device, groups, inline, iterate, layers, provenance};
 
 /// `class(*args, **kwargs)` for Python classes.
 pub fn instantiate(

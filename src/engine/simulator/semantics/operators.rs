@@ -10,10 +10,10 @@ use crate::variables::{Kind, VarId};
 use crate::simulator::call::call;
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::variables::protocol;
+use crate::simulator::{Step, Tracer};
 use crate::simulator::{
     arrays, attributes, classes, dynamic_scalar, fold, numpy_scalars, tensor_scalar, tensors,
 };
-use crate::simulator::{Step, Tracer};
 
 /// Unary operators (`not` is that of `truth.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::phi::refuse;
-use crate::simulator::{fold, tensor_scalar};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{fold, tensor_scalar};
 
 /// Most items of a line, with those of its containers.
 const LONGEST: usize = 256;

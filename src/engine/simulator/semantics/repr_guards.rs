@@ -9,7 +9,7 @@ use crate::obj::is_attr;
 
 use crate::simulator::attributes::instance_value;
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{classes, fold, Step, Tracer};
+use crate::simulator::{Step, Tracer, classes, fold};
 
 /// Special methods that the real operations look up, where no operator says which.
 const OPERATIONS: &[&str] = &[

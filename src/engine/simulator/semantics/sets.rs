@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyBytes, PyFloat, PyFrozenSet, PyInt, PySet, PyString,
 
 use crate::guard::GuardKind;
 use crate::obj::Obj;
-use crate::simulator::{fold, keys, Step, Tracer};
+use crate::simulator::{Step, Tracer, fold, keys};
 use crate::variables::{Kind, VarId};
 
 /// More elements are not looked at one by one in each call.

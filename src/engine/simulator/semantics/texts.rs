@@ -10,7 +10,7 @@ use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 use crate::variables::{Kind, TextPart, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{dynamic_scalar, fold, item, provenance, Step, Tracer};
+use crate::simulator::{Step, Tracer, dynamic_scalar, fold, item, provenance};
 
 /// Functions of `builtins` that show numbers and texts.
 const SHOW: &[&str] = &["str", "repr", "ascii", "format", "hex", "oct", "bin"];

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::simulator::{program_numbers, tensor_scalar};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{program_numbers, tensor_scalar};
 use crate::variables::{Kind, VarId};
 
 pub use crate::simulator::variables::protocol::{contains, len, truth};

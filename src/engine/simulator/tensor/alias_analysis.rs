@@ -9,13 +9,13 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::graph::{picks, Arg, Callee, SymbolId};
+use crate::graph::{Arg, Callee, SymbolId, picks};
 use crate::guard::GuardKind;
-use crate::ops::{knows, Fact, DETACH, RESHAPES};
+use crate::ops::{DETACH, Fact, RESHAPES, knows};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
-use crate::simulator::{carried_aliases, inplace, pylayer, tensors, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, carried_aliases, inplace, pylayer, tensors};
 
 fn is_view(name: &str) -> bool {
     knows(name, Fact::CheapView) || knows(name, Fact::View)

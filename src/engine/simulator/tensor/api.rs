@@ -4,17 +4,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 
 use crate::frame::Modules;
-use crate::graph::{is_in_place, Callee, DType, TensorMeta};
-use crate::obj::{module_and_name, text_of, Obj};
-use crate::ops::{knows, Fact, TO_TENSOR, WHERE};
+use crate::graph::{Callee, DType, TensorMeta, is_in_place};
+use crate::obj::{Obj, module_and_name, text_of};
+use crate::ops::{Fact, TO_TENSOR, WHERE, knows};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId, Variable};
 
+use crate::simulator::{Kwargs, Step, Tracer};
 use crate::simulator::{
     alias_analysis, arrays, device, differences, grown_lists, inplace, item, provenance,
     scalar_arguments, tensors,
 };
-use crate::simulator::{Kwargs, Step, Tracer};
 
 /// Modules whose functions are API: a call of one becomes a statement.
 const MODULES: &[&str] = &[

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::abi;
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
-use crate::guard::{open_dims, ArrayGuard, GuardKind};
+use crate::guard::{ArrayGuard, GuardKind, open_dims};
 use crate::obj::Obj;
 use crate::ops::{ASTYPE, DETACH, TO_TENSOR};
 use crate::paddle::tensor_meta;

@@ -9,9 +9,9 @@ use crate::graph::{BlockOutput, SymbolId};
 use crate::simulator::tracer::function_graph::Cut;
 use crate::variables::{Kind, TensorVar, VarId};
 
+use crate::simulator::Tracer;
 use crate::simulator::alias_analysis;
 use crate::simulator::tracer::{Alias, TraceMark};
-use crate::simulator::Tracer;
 
 /// Pairs of tensors made since `mark` and what they may share storage with.
 pub fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolId)> {
@@ -37,7 +37,7 @@ pub fn of(
     cut: &Cut,
     pairs: &[(SymbolId, SymbolId)],
     output: BlockOutput,
-) -> impl Iterator<Item = SymbolId> {
+) -> impl Iterator<Item = SymbolId> + use<> {
     let (itself, inner) = match output {
         BlockOutput::Outer(symbol) => (Some(symbol), symbol),
         BlockOutput::Inner(symbol) => (cut.outer(symbol), symbol),

@@ -14,7 +14,7 @@ use crate::ops::TO_TENSOR;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::tensors::{self, Receiver};
-use crate::simulator::{classes, provenance, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, classes, provenance};
 
 /// What `to` was asked for.
 #[derive(Default)]

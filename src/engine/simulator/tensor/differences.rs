@@ -4,13 +4,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyComplex;
 
 use crate::graph::{DType, TensorMeta};
-use crate::ops::{facts, Fact, Unlike};
+use crate::ops::{Fact, Unlike, facts};
 use crate::reason::{BreakId, BreakKind};
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::{
-    alias_analysis, arguments, dynamic_scalar, numpy_scalars, tensors, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, alias_analysis, arguments, dynamic_scalar, numpy_scalars, tensors,
 };
 
 /// The names that functions have for their first argument.

@@ -11,8 +11,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::graph::SymbolId;
 use crate::variables::{Kind, TensorVar, VarId, View};
 
-use crate::simulator::alias_analysis::root;
 use crate::simulator::Tracer;
+use crate::simulator::alias_analysis::root;
 
 /// What is known of the tensors that leave.
 #[derive(Default)]

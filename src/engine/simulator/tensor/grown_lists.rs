@@ -11,10 +11,10 @@ use pyo3::types::{PyInt, PyString};
 use crate::frame::Modules;
 use crate::graph::{Arg, BlockOutput, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::ops::{facts, Fact};
+use crate::ops::{Fact, facts};
 use crate::simulator::tensor_scalar::{self, program_numbers};
-use crate::simulator::{branches, carried_aliases, dynamic_scalar, phi, region, rows, tensors};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{branches, carried_aliases, dynamic_scalar, phi, region, rows, tensors};
 use crate::variables::{Item, IterVar, Kind, NumberVar, RowsVar, VarId};
 
 /// The one method that changes it.

@@ -14,12 +14,12 @@ use rustc_hash::FxHashMap;
 
 use crate::frame::Modules;
 use crate::guard::GuardKind;
-use crate::obj::{is_named, names_of_code, Obj};
+use crate::obj::{Obj, is_named, names_of_code};
 use crate::tracker::{DictKey, Tracker};
 
 use crate::simulator::attributes::lookup;
-use crate::simulator::layers::{registry, REGISTRIES};
-use crate::simulator::{api, classes, provenance, Tracer};
+use crate::simulator::layers::{REGISTRIES, registry};
+use crate::simulator::{Tracer, api, classes, provenance};
 
 /// Whether it is a class of layers of Paddle's.
 pub fn is_paddle(class: &Bound<'_, PyType>) -> bool {

@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::variables::{Item, IterVar, Kind, NumberVar, VarId};
 
 use crate::bytecode::BinOp;
-use crate::simulator::{dynamic_scalar, grown_lists, tensor_scalar, tensors, Step, Tracer};
+use crate::simulator::{Step, Tracer, dynamic_scalar, grown_lists, tensor_scalar, tensors};
 
 /// `len()` of a tensor with an open first dim.
 pub fn len(t: &mut Tracer<'_>, tensor: VarId) -> Option<VarId> {

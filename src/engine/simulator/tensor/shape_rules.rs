@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 
 use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind};
-use crate::ops::{shape_rule, ShapeRule};
+use crate::ops::{ShapeRule, shape_rule};
 use crate::tracker::number::Number;
 use crate::tracker::{Tracker, TrackerRef};
 
-use crate::simulator::{provenance, Tracer};
+use crate::simulator::{Tracer, provenance};
 
 /// Statements that are looked at for one dim.
 const FUEL: usize = 256;

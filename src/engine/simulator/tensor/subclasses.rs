@@ -6,8 +6,8 @@ use pyo3::types::PyType;
 use crate::reason::BreakId;
 use crate::variables::{Kind, TensorVar, VarId};
 
-use crate::simulator::{attributes, classes};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{attributes, classes};
 
 /// Stops where a tensor is of a subclass that has methods of its own by these names. Guards that it
 /// has none.

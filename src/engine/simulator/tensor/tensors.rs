@@ -7,7 +7,7 @@ use pyo3::types::{PyFunction, PyString, PyType};
 
 use crate::backend::{ComparedDims, ComparedWith};
 use crate::frame::Modules;
-use crate::graph::{is_in_place, Arg, Callee, DType, Region, Statement, SymbolId, TensorMeta};
+use crate::graph::{Arg, Callee, DType, Region, Statement, SymbolId, TensorMeta, is_in_place};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::ops::{CLONE, WHERE};
@@ -18,9 +18,8 @@ use crate::variables::{Kind, NumberVar, TensorVar, VarId, Variable};
 use crate::simulator::deferred::unchanged;
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{
-    alias_analysis, arguments, attributes, carried_aliases, classes, device, dynamic_scalar,
-    inplace, item, numpy_scalars, program_numbers, provenance, pylayer, recompute, Kwargs, Step,
-    Tracer,
+    Kwargs, Step, Tracer, alias_analysis, arguments, attributes, carried_aliases, classes, device,
+    dynamic_scalar, inplace, item, numpy_scalars, program_numbers, provenance, pylayer, recompute,
 };
 
 /// Methods and attributes that need the tensor's data in Python.

@@ -11,7 +11,7 @@ use pyo3::types::{
 use crate::graph::TensorMeta;
 use crate::guard::{GuardKind, TensorGuard};
 use crate::native;
-use crate::obj::{is_attr, items_in_order, name_in_c, of_type, ordered_dict, text_of, Obj};
+use crate::obj::{Obj, is_attr, items_in_order, name_in_c, of_type, ordered_dict, text_of};
 use crate::paddle::tensor_meta;
 use crate::simulator::{iterate, keys, layers, made_arrays, numpy_scalars, objects};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
@@ -19,10 +19,10 @@ use crate::variables::{
     CellVar, DictVar, FunctionVar, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
 };
 
+use super::Tracer;
 use super::constants::is_enum_like;
 use super::is_plain_constant;
 use super::reliance::is_of_module;
-use super::Tracer;
 
 impl<'py> Tracer<'py> {
     pub(super) fn child(

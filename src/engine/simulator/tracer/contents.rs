@@ -1,20 +1,20 @@
 //! What deques and instances of subclasses of `dict`, `list` and `tuple` hold: a configuration
 //! whose attributes are its items, a list with methods of its own, what a network answers with.
 
+use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
-use pyo3::PyTypeInfo;
 
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{ordered_dict, Obj};
+use crate::obj::{Obj, ordered_dict};
 use crate::simulator::attributes;
 use crate::simulator::containers::{deques, proxies};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId, Variable};
 
-use super::classify::LONGEST;
 use super::Tracer;
+use super::classify::LONGEST;
 
 /// Methods of `dict`, `list` and `tuple` that only read, and answer for a subclass what they answer
 /// for the class itself.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::{BackendError, ComparedDims, InferredOutput, TraceSession, ValueHandle};
 use crate::obj::Obj;
-use crate::reason::{timed, Phase, SourceLoc};
+use crate::reason::{Phase, SourceLoc, timed};
 use crate::tracker::TrackerRef;
 
 use rustc_hash::FxHashMap;

@@ -8,7 +8,7 @@ use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::describe;
-use crate::simulator::{attributes, comparisons, namespaces, sets, Step, Tracer};
+use crate::simulator::{Step, Tracer, attributes, comparisons, namespaces, sets};
 
 use super::{DictVar, IterVar, Kind, VarId, Variable};
 

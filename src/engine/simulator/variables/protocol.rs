@@ -11,7 +11,7 @@ use crate::graph::Arg;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
-    arguments, attributes, fold, iterate, namespaces, operators, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, arguments, attributes, fold, iterate, namespaces, operators,
 };
 
 use super::answers::{

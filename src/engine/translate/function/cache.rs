@@ -1,7 +1,7 @@
 //! The translations of one function: found by their guards, made where none holds, dropped with their backend.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
@@ -17,7 +17,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, Clock, Recompile, Stats};
 use crate::sync::lock;
 use crate::tracker::Place;
-use crate::translate::arguments::{addresses, Bound_};
+use crate::translate::arguments::{Bound_, addresses};
 use crate::translate::backward_guard::BackwardGuard;
 use crate::translate::callable::{CalleeFunction, ResumeFunction};
 use crate::translate::choice::Configured;
@@ -29,12 +29,12 @@ use crate::translate::random::Randomness;
 use crate::translate::record::Counters;
 use crate::translate::statistics::Statistics;
 
+use super::Translated;
 use super::compile_lock::exclusively;
 use super::destructors;
 use super::gains::Gains;
 use super::run::{Next, Run};
 use super::shared::GraphInfo;
-use super::Translated;
 
 /// One translation.
 pub struct Entry {

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
 use crate::backend::{is_translating, set_translating};
-use crate::frame::{free_signals, HeldSignals};
+use crate::frame::{HeldSignals, free_signals};
 
 static OFF: AtomicBool = AtomicBool::new(false);
 

@@ -3,15 +3,15 @@
 //!
 //! Operations and cuts are counted; no time is measured: digits would depend on it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codegen::Plan;
 use crate::graph::{Callee, Statement, StatementIr};
 use crate::reason::BreakId;
 
-use super::cache::Entry;
 use super::Translated;
+use super::cache::Entry;
 
 /// What a break costs, in calls of operations: its code object, and the resume function behind it.
 const CUT: i64 = 8;

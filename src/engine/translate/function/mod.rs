@@ -34,10 +34,10 @@ use super::declared_dynamic::DynamicTensors;
 use super::record;
 use super::totals;
 
-pub use cache::Entry;
 pub(super) use cache::BY_CALLS;
+pub use cache::Entry;
 pub(super) use compile_lock::exclusively;
-pub use compile_lock::{note_hooked_saves, set_stance, switch_off, take_turns_anew, Stance};
+pub use compile_lock::{Stance, note_hooked_saves, set_stance, switch_off, take_turns_anew};
 pub use gains::Gains;
 use skip_policy::Attempts;
 

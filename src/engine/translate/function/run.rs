@@ -1,8 +1,8 @@
 //! A call, from the bound arguments to the result: the newest translation whose guards hold, the function as it is where
 //! there is none, and the resume functions behind a break.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ use crate::frame::{self, PassFrame};
 use crate::reason::{Break, BreakKind};
 use crate::simulator::attributes;
 use crate::sync::lock;
-use crate::translate::arguments::{addresses, Bound_};
+use crate::translate::arguments::{Bound_, addresses};
 use crate::translate::callable::ResumeFunction;
 use crate::translate::callees::Listener;
 use crate::translate::choice::Configured;
@@ -31,7 +31,7 @@ use super::destructors;
 use super::gains::Tally;
 use super::nesting::{self, CallOfObject, Nested};
 use super::retrace_count::Running;
-use super::{sharded, Translated};
+use super::{Translated, sharded};
 
 /// What is to be done after a function ran to its end or to a break.
 pub(super) enum Next {

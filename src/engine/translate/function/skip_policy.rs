@@ -1,25 +1,25 @@
 //! What happens where a function cannot be translated: an error under `full_graph`, else it runs as it is and is left
 //! alone after a few attempts.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyTuple};
 
 use crate::backend;
-use crate::frame::{user_is_tracing, CodeState, Modules, Policy};
+use crate::frame::{CodeState, Modules, Policy, user_is_tracing};
 use crate::guard::GuardFailure;
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc, Stats};
 use crate::sync::lock;
 use crate::translate::arguments::addresses;
 use crate::translate::pin;
 
+use super::Translated;
 use super::cache::Entry;
 use super::compile_lock::saves_are_hooked;
 use super::nesting;
-use super::Translated;
 use crate::backend::is_translating;
 
 /// Failed attempts on one function before it is left alone.

@@ -4,22 +4,22 @@
 //! That they run as they are is right for every call. What is compared here is only a sign that the
 //! same translation would be found, and would lose again.
 
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use pyo3::Borrowed;
 use smallvec::SmallVec;
 
 use crate::abi::{self, TensorGuard};
 use crate::backend;
 use crate::frame;
-use crate::paddle::{tensor_meta, Paddle};
+use crate::paddle::{Paddle, tensor_meta};
 use crate::sync::lock;
 
 use crate::translate::record;
 
+use super::Translated;
 use super::cache::Entry;
 use super::nesting::{self, Nested};
-use super::Translated;
 
 /// Calls in a row that nothing more is asked of, at first.
 const UNASKED: u32 = 63;

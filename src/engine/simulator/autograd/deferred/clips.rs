@@ -5,12 +5,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList};
 
 use crate::bytecode::Instr;
-use crate::obj::{text_of, Obj};
+use crate::obj::{Obj, text_of};
 use crate::variables::{Kind, VarId};
 
 use super::Called;
 use crate::simulator::frame::FrameState;
-use crate::simulator::{provenance, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, provenance};
 
 /// Name and arguments: tensors with gradients, then numbers and flags.
 const FUNCTIONS: &[(&str, &[&str])] = &[

@@ -27,7 +27,7 @@ use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::frame::{FrameState, SimulatedFrame};
 use crate::simulator::inplace::Change;
-use crate::simulator::{attributes, classes, partial_gradients, provenance, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, attributes, classes, partial_gradients, provenance};
 
 pub use crate::simulator::inplace::{settle, to_compute};
 

@@ -8,13 +8,13 @@ use pyo3::types::{PyBool, PyDict, PyFunction, PyList, PySet, PyType};
 use crate::abi;
 use crate::frame::Modules;
 use crate::guard::GuardKind;
-use crate::obj::{text_of, Obj};
+use crate::obj::{Obj, text_of};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
-use super::{predicates, Called};
-use crate::simulator::{attributes, classes, provenance, Kwargs, Step, Tracer};
+use super::{Called, predicates};
+use crate::simulator::{Kwargs, Step, Tracer, attributes, classes, provenance};
 
 /// The package of optimizers, and what in it are none.
 const PACKAGE: &str = "paddle.optimizer.";

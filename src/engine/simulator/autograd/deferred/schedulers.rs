@@ -11,13 +11,13 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyT
 
 use crate::frame::Modules;
 use crate::guard::GuardKind;
-use crate::obj::{text_of, Obj};
+use crate::obj::{Obj, text_of};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{Kind, VarId};
 
-use super::{optimizers, Called};
-use crate::simulator::{attributes, classes, provenance, Kwargs, Step, Tracer};
+use super::{Called, optimizers};
+use crate::simulator::{Kwargs, Step, Tracer, attributes, classes, provenance};
 
 /// What a step consists of, in the class and not in its instance.
 const PARTS_OF_STEP: &[&str] = &["_get_closed_form_lr", "get_lr", "step"];

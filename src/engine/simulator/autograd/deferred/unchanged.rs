@@ -16,9 +16,9 @@ use crate::reason::SourceLoc;
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
+use crate::simulator::Tracer;
 use crate::simulator::alias_analysis::root;
 use crate::simulator::tracer::function_graph::GraphInput;
-use crate::simulator::Tracer;
 
 /// Most pairs of tensors and what they are apart from that are guarded.
 const MOST_PAIRS: usize = 1024;

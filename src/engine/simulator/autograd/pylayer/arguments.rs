@@ -87,7 +87,7 @@ pub(super) fn gradients(
                 return refuse(
                     t,
                     "backward returns fewer gradients than forward takes tensors",
-                )
+                );
             }
             None => found.extend(slot.symbols().iter().map(|_| None)),
             Some(item) => {

@@ -18,10 +18,10 @@ use crate::variables::VarId;
 
 use crate::simulator::call::call;
 use crate::simulator::replay_reads::{self, Reads};
-use crate::simulator::{attributes, region};
 use crate::simulator::{Kwargs, Step, Stop, TraceMark, Tracer};
-pub(in crate::simulator) use arguments::inputs;
+use crate::simulator::{attributes, region};
 use arguments::Slot;
+pub(in crate::simulator) use arguments::inputs;
 use parts::Parts;
 use results::Returned;
 pub(in crate::simulator) use results::Shape;

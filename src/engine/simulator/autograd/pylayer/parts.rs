@@ -6,7 +6,7 @@ use crate::graph::{BlockOutput, Callee, Region, SymbolId, SymbolKind};
 use crate::simulator::tracer::function_graph::Cut;
 
 use super::refuse;
-use crate::simulator::{region, Step, Tracer};
+use crate::simulator::{Step, Tracer, region};
 
 /// A custom operation whose methods were followed.
 pub(super) struct Parts {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCode;
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::{flow, Code, Instr};
+use crate::bytecode::{Code, Instr, flow};
 use crate::simulator::Tracer;
 use crate::variables::VarId;
 

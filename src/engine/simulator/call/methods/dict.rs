@@ -7,10 +7,10 @@ use crate::native;
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Key, Kind, VarId};
 
+use crate::simulator::{Kwargs, Step, Stop, Tracer};
 use crate::simulator::{
     attributes, classes, comparisons, exceptions, iterate, keys, subscript, truth,
 };
-use crate::simulator::{Kwargs, Step, Stop, Tracer};
 
 pub(in crate::simulator) fn dict(
     t: &mut Tracer<'_>,
@@ -119,7 +119,7 @@ pub(in crate::simulator) fn dict(
                     return t.stop(
                         BreakId::ContainerMethod,
                         "move_to_end() with these arguments",
-                    )
+                    );
                 }
             };
             let simulated = keys::key_of(t, *key)?;

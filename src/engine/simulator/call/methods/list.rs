@@ -5,8 +5,8 @@ use std::rc::Rc;
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::{comparisons, exceptions, iterate};
 use crate::simulator::{Kwargs, Step, Stop, Tracer};
+use crate::simulator::{comparisons, exceptions, iterate};
 
 use super::{sequence, sort};
 
@@ -107,7 +107,7 @@ pub(in crate::simulator) fn list(
             let empty = Rc::clone(t.vars.get(list));
             let sorted = match sort(t, items, kwargs) {
                 Err(Stop::Raise(_)) => {
-                    return t.stop(BreakKind::RaisesException, "an exception inside of sort()")
+                    return t.stop(BreakKind::RaisesException, "an exception inside of sort()");
                 }
                 sorted => sorted?,
             };

@@ -12,8 +12,8 @@ use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::variables::protocol;
-use crate::simulator::{fold, generators, iterate, namespaces, subscript, truth};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{fold, generators, iterate, namespaces, subscript, truth};
 
 pub(in crate::simulator) use dict::dict;
 pub(in crate::simulator) use list::list;

@@ -5,8 +5,8 @@ use rustc_hash::FxHashSet;
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Key, Kind, VarId};
 
-use crate::simulator::{iterate, keys, sets};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{iterate, keys, sets};
 
 pub(in crate::simulator) fn set(
     t: &mut Tracer<'_>,

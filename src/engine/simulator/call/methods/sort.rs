@@ -9,8 +9,8 @@ use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{comparisons, dynamic_scalar, fold, truth};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{comparisons, dynamic_scalar, fold, truth};
 
 /// A stable sort with `key=` and `reverse=`.
 pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<VarId>> {

@@ -7,8 +7,8 @@ use crate::obj::Obj;
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{DictVar, Kind, VarId};
 
-use crate::simulator::{comparisons, objects, subscript};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{comparisons, objects, subscript};
 
 pub(in crate::simulator) fn sequence(
     t: &mut Tracer<'_>,

@@ -15,10 +15,10 @@ use pyo3::types::{PyCFunction, PyCode, PyDict, PyFunction, PyType};
 use rustc_hash::FxHashMap;
 
 use crate::frame::Modules;
-use crate::obj::{text_of, Obj};
+use crate::obj::{Obj, text_of};
 use crate::reason::BreakKind;
 use crate::simulator::{
-    api, builtins, exceptions, fold, made_arrays, numpy_scalars, provenance, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, api, builtins, exceptions, fold, made_arrays, numpy_scalars, provenance,
 };
 use crate::variables::VarId;
 

@@ -12,8 +12,7 @@ use super::Action;
 
 /// Functions that compute nothing but their result, which is of their arguments alone. So are
 /// NumPy's ufuncs.
-const FUNCTIONS: &str =
-    "all amax amin any arange argmax argmin argsort array asarray ascontiguousarray atleast_1d \
+const FUNCTIONS: &str = "all amax amin any arange argmax argmin argsort array asarray ascontiguousarray atleast_1d \
     atleast_2d atleast_3d blackman broadcast_to clip concatenate cumprod cumsum diag diagflat \
     diagonal diff dot einsum expand_dims eye flip fliplr flipud full full_like geomspace \
     hamming hanning hstack identity indices inner kaiser kron linspace logspace max mean \

@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::builtins::{one, wrong};
 use crate::simulator::{
-    attributes, contexts, fold, layers, pylayer, recompute, tensors, Step, Tracer,
+    Step, Tracer, attributes, contexts, fold, layers, pylayer, recompute, tensors,
 };
 use crate::variables::{Kind, StandIn, VarId};
 

@@ -19,7 +19,7 @@ use crate::simulator::containers::deques;
 use crate::simulator::{
     attributes, contexts, exceptions, format, grown_lists, item, iterate, printing, truth,
 };
-use crate::variables::{protocol, Kind, ObjectVar};
+use crate::variables::{Kind, ObjectVar, protocol};
 
 use super::Action::{Context, Fold, Operator, Polyfill, Simulate};
 use super::Row;

@@ -4,7 +4,7 @@ use crate::graph::TensorMeta;
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
 use crate::simulator::tracer::TraceMark;
-use crate::simulator::{grown_lists, Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer, grown_lists};
 use crate::variables::VarId;
 
 /// What `capture` answers, or does where lists that have grown meanwhile are rows. A loop around

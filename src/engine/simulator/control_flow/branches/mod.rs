@@ -25,15 +25,15 @@ use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::grown_lists;
 use crate::simulator::loop_return::Answer;
 use crate::simulator::loops;
-use crate::simulator::phi::{self, refuse, Joined, Merge, Piece};
+use crate::simulator::phi::{self, Joined, Merge, Piece, refuse};
 use crate::simulator::region::{
-    apply, change_tensor, emit, leave, live_at, loop_iterators, run_to, way, with_kinds, End, Way,
+    End, Way, apply, change_tensor, emit, leave, live_at, loop_iterators, run_to, way, with_kinds,
 };
 use crate::simulator::tensor_scalar::{condition, negation, statement, truth_value};
 use crate::simulator::{Step, Stop, Tracer};
 use assertions::assertion;
-use outcomes::{act, Does};
-pub use rounds::{for_numbers, RefusedLoops};
+use outcomes::{Does, act};
+pub use rounds::{RefusedLoops, for_numbers};
 
 /// Each takes a part of the native stack.
 const DEEPEST: usize = 24;
@@ -407,7 +407,7 @@ fn one_of(
             return refuse(
                 t,
                 "one side of the branch has no value where the other has one",
-            )
+            );
         }
     })
 }

@@ -13,10 +13,10 @@ use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
 use crate::simulator::phi::refuse;
 use crate::simulator::tensor_scalar::known;
-use crate::simulator::{loops, Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer, loops};
 use crate::variables::{Kind, VarId};
 
-use super::{attempt, both, tails, DEEPEST};
+use super::{DEEPEST, attempt, both, tails};
 
 /// Most states of one loop that are remembered: behind them, its rounds go one by one wherever
 /// they are known.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::graph::{BlockOutput, Region, SymbolId};
 use crate::simulator::loop_return::Returns;
-use crate::simulator::phi::{self, refuse, Joined};
+use crate::simulator::phi::{self, Joined, refuse};
 use crate::simulator::tuple_carry::Trees;
-use crate::simulator::{carried_aliases, printing, region, tensor_scalar, Step, Tracer};
+use crate::simulator::{Step, Tracer, carried_aliases, printing, region, tensor_scalar};
 use crate::variables::Kind;
 
 use super::{Behind, Captured, Carried, Part};

@@ -1,7 +1,7 @@
 //! Loops in which lists grow: those are rows of a tensor in another attempt.
 
 use crate::graph::{SymbolId, TensorMeta};
-use crate::simulator::{grown_lists, Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer, grown_lists};
 use crate::variables::VarId;
 
 use super::{Behind, Captured};

@@ -10,15 +10,15 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
-use crate::bytecode::{flow, live_locals, BinOp, CmpOp, Code, Instr};
+use crate::bytecode::{BinOp, CmpOp, Code, Instr, flow, live_locals};
 use crate::graph::{SymbolId, TensorMeta};
 use crate::simulator::control_flow::way_out::{self, WayOut};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
 use crate::simulator::loop_return::{Answer, Returns};
-use crate::simulator::phi::{self, refuse, Joined};
+use crate::simulator::phi::{self, Joined, refuse};
 use crate::simulator::tensor_scalar::known;
-use crate::simulator::{branches, conditions, region, rows, tensor_scalar, truth, Step, Tracer};
+use crate::simulator::{Step, Tracer, branches, conditions, region, rows, tensor_scalar, truth};
 use crate::variables::{Item, IterVar, Kind, VarId};
 
 /// What a loop leaves behind.

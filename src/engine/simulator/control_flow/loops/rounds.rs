@@ -7,17 +7,17 @@ use std::sync::Arc;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::simulator::loop_return::{self, Answer, Leaf, Returns};
-use crate::simulator::phi::{self, refuse, Piece};
+use crate::simulator::phi::{self, Piece, refuse};
 use crate::simulator::region::{self, End};
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tracer::function_graph::Cut;
 use crate::simulator::tuple_carry::{self, Trees};
 use crate::simulator::{
-    call, carried_aliases, grown_lists, item, program_numbers, tensor_scalar, Step, Tracer,
+    Step, Tracer, call, carried_aliases, grown_lists, item, program_numbers, tensor_scalar,
 };
 use crate::variables::{Form, IterVar, Kind, VarId};
 
-use super::{next, Behind, Captured, Carried, Part};
+use super::{Behind, Captured, Carried, Part, next};
 
 /// Most such parts.
 const PARTS: usize = 256;

@@ -15,10 +15,10 @@ use crate::simulator::tracer::function_graph::Cut;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, TensorVar, VarId};
 
-use crate::simulator::{item, Step, Tracer};
+use crate::simulator::{Step, Tracer, item};
 
 pub(in crate::simulator) use piece::shown;
-pub use piece::{content, piece, real, symbol, unchanged, Piece};
+pub use piece::{Piece, content, piece, real, symbol, unchanged};
 
 /// A value after the ways met again.
 #[derive(Clone, Debug)]
@@ -62,15 +62,15 @@ impl Merge<'_> {
             (Piece::Unbound, Piece::Unbound) => return Ok(Joined::Unbound),
             (Piece::Same(a), Piece::Same(b)) if a == b => return Ok(Joined::Keep(*a)),
             (Piece::Real(a, tracker), Piece::Real(b, _)) if a.is(b) => {
-                return Ok(Joined::Real(a.clone(), tracker.clone()))
+                return Ok(Joined::Real(a.clone(), tracker.clone()));
             }
             (Piece::Same(id), Piece::Real(b, _)) | (Piece::Real(b, _), Piece::Same(id))
                 if real(t, *id).is_some_and(|(a, _)| a.is(b)) =>
             {
-                return Ok(Joined::Keep(*id))
+                return Ok(Joined::Keep(*id));
             }
             (Piece::Const(a), Piece::Const(b)) if same(t, a, b)? => {
-                return Ok(Joined::Const(a.clone()))
+                return Ok(Joined::Const(a.clone()));
             }
             (Piece::List(a, class), Piece::List(b, other))
                 if a.len() == b.len() && same_class(class, other) =>

@@ -10,7 +10,7 @@ use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Form, Key, Kind, VarId};
 
 use crate::simulator::tracer::TraceMark;
-use crate::simulator::{program_numbers, region, Step, Tracer};
+use crate::simulator::{Step, Tracer, program_numbers, region};
 
 /// A value that a way through the code ends with.
 #[derive(Clone, Debug)]

@@ -12,11 +12,11 @@ use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
 use crate::paddle::tensor_meta;
 use crate::reason::BreakId;
-use crate::tracker::number::{Type, Value};
 use crate::tracker::Tracker;
+use crate::tracker::number::{Type, Value};
 use crate::variables::{Kind, NumberVar, VarId};
 
-use crate::simulator::{arguments, item, tensors, Step, Tracer};
+use crate::simulator::{Step, Tracer, arguments, item, tensors};
 
 use super::{class, compare, is_open, may_be_large, now, number};
 

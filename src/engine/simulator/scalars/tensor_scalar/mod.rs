@@ -21,8 +21,8 @@ use crate::variables::{Kind, VarId};
 use crate::simulator::item;
 use crate::simulator::phi::refuse;
 use crate::simulator::subclasses::refuse_own;
-use crate::simulator::{arguments, dynamic_scalar, printing, tensors};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{arguments, dynamic_scalar, printing, tensors};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
 pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
@@ -348,7 +348,7 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
             return refuse(
                 t,
                 format!("the operator {} on a number of the graph", op.stem()),
-            )
+            );
         }
     }
     let (forward, reflected) = (format!("__{}__", op.stem()), format!("__r{}__", op.stem()));

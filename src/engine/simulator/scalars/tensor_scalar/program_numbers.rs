@@ -15,8 +15,8 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::phi::refuse;
 use crate::simulator::{
-    arguments, comparisons, dynamic_scalar, item, operators, shape_rules, tensor_scalar, truth,
-    Step, Tracer,
+    Step, Tracer, arguments, comparisons, dynamic_scalar, item, operators, shape_rules,
+    tensor_scalar, truth,
 };
 
 /// Whether the program computes what Python asks of open dims: nobody guards what is exported.

@@ -8,14 +8,14 @@ use pyo3::types::{PyFunction, PyType};
 use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{getter_of, is_attr, is_builtin_method, is_named, of_type, Obj};
+use crate::obj::{Obj, getter_of, is_attr, is_builtin_method, is_named, of_type};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, fold, pylayer, tracer, Step, Tracer};
+use crate::simulator::{Step, Tracer, classes, fold, pylayer, tracer};
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
-use super::descriptors::{bind, descriptor, user_descriptor, wrapped_function, Descriptor};
+use super::descriptors::{Descriptor, bind, descriptor, user_descriptor, wrapped_function};
 use super::is_of_enum_module;
 use super::lookup::{class_of, guard_type_attr, is_holder, lookup, lookup_after, only_names};
 

@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::native;
-use crate::obj::{cached_property, getter_of, is_named, of_type, text_of, Obj};
+use crate::obj::{Obj, cached_property, getter_of, is_named, of_type, text_of};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::containers::deques;
-use crate::simulator::{classes, groups, namespaces, provenance, Step, Tracer};
+use crate::simulator::{Step, Tracer, classes, groups, namespaces, provenance};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, ObjectVar, VarId};
 

@@ -10,11 +10,11 @@ use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
-use crate::simulator::{classes, deferred, exceptions, layers, Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer, classes, deferred, exceptions, layers};
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{Kind, ObjectVar, VarId};
 
-use super::descriptors::{bind, data_descriptor, descriptor, Descriptor};
+use super::descriptors::{Descriptor, bind, data_descriptor, descriptor};
 use super::lookup::{class_of, guard_type_attr, is_generic, lookup, only_names, own_class};
 
 pub(in crate::simulator) fn of_instance(

@@ -7,9 +7,9 @@ use pyo3::types::{PyString, PyType};
 
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{is_named, is_slot_wrapper, Obj};
+use crate::obj::{Obj, is_named, is_slot_wrapper};
 use crate::reason::BreakKind;
-use crate::simulator::{classes, tracer, Step, Tracer};
+use crate::simulator::{Step, Tracer, classes, tracer};
 use crate::tracker::{Tracker, TrackerRef};
 
 /// The first class of the MRO that defines `name`, and what it defines.

@@ -16,7 +16,7 @@ use pyo3::types::{PyDict, PyFunction, PyModule, PyTuple, PyType};
 
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{getter_of, is_builtin_method, is_named, text_of, Obj};
+use crate::obj::{Obj, getter_of, is_builtin_method, is_named, text_of};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
@@ -24,10 +24,10 @@ use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 use crate::simulator::call::{call, describe};
 use crate::simulator::variables::protocol;
 pub use crate::simulator::variables::protocol::{del_attr as delete, set_attr as set};
-use crate::simulator::{classes, exceptions, groups, methods, namespaces, provenance};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{classes, exceptions, groups, methods, namespaces, provenance};
 pub(in crate::simulator) use class::{of_class, of_super};
-use descriptors::{bind, descriptor, Descriptor, SETS};
+use descriptors::{Descriptor, SETS, bind, descriptor};
 pub(in crate::simulator) use instance::of_instance;
 use lookup::class_of;
 

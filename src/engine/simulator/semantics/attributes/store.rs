@@ -5,15 +5,15 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFunction};
 
-use crate::obj::{is_named, of_type, Obj};
+use crate::obj::{Obj, is_named, of_type};
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
-use crate::simulator::{classes, exceptions, inplace, layers, provenance, tensors, Step, Tracer};
+use crate::simulator::{Step, Tracer, classes, exceptions, inplace, layers, provenance, tensors};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, TensorVar, VarId};
 
 use super::descriptors::{
-    call_descriptor, check_slot, descriptor, is_of_users, is_slot, Descriptor, SETS,
+    Descriptor, SETS, call_descriptor, check_slot, descriptor, is_of_users, is_slot,
 };
 use super::get_special;
 use super::instance::{instance_dict, instance_value};

@@ -11,8 +11,8 @@ use crate::simulator::tracer::contents::{LIST_WRITERS, SEQUENCES};
 use crate::variables::{IterVar, Kind, ObjectVar, VarId};
 
 use crate::bytecode::CmpOp;
-use crate::simulator::{comparisons, iterate, methods, subscript};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{comparisons, iterate, methods, subscript};
 
 /// Methods that change it in a way that its iterators notice. Those of lists that are not among
 /// them change what it holds, and not its length.

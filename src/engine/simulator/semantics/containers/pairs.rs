@@ -6,7 +6,7 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::simulator::call::call;
 use crate::simulator::operators::{is_not_implemented, is_object};
 use crate::simulator::{
-    attributes, comparisons, methods, program_numbers, tensor_scalar, truth, Step, Tracer,
+    Step, Tracer, attributes, comparisons, methods, program_numbers, tensor_scalar, truth,
 };
 use crate::variables::{DictVar, Kind, VarId};
 

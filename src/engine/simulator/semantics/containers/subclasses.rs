@@ -6,13 +6,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyType};
 
 use crate::native;
-use crate::obj::{ordered_dict, Obj};
+use crate::obj::{Obj, ordered_dict};
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::attributes::lookup;
-use crate::simulator::{classes, methods};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{classes, methods};
 
 /// The built-in class that makes the instances of a class: `object`, or the one that says what they
 /// hold.

@@ -1,9 +1,9 @@
 //! What the form in place of an operation takes, in eager mode: less than the operation itself.
 
-use crate::ops::{knows, Fact};
+use crate::ops::{Fact, knows};
 use crate::variables::VarId;
 
-use crate::simulator::{arguments, tensors, Kwargs, Tracer};
+use crate::simulator::{Kwargs, Tracer, arguments, tensors};
 
 /// Whether the form in place may fail, or give something else, where the operation does not.
 pub(super) fn takes_less(

@@ -14,10 +14,10 @@ use crate::abi;
 use crate::graph::{Arg, Callee, SymbolId, SymbolKind};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
-use crate::ops::{knows, Fact};
+use crate::ops::{Fact, knows};
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tensors;
-use crate::simulator::{carried_aliases, Step, Tracer};
+use crate::simulator::{Step, Tracer, carried_aliases};
 use crate::tracker::Tracker;
 use crate::variables::{Kind, TensorVar, VarId};
 

@@ -11,9 +11,9 @@ use pyo3::prelude::*;
 use crate::bytecode::Loc;
 use crate::frame::Modules;
 use crate::graph::{DType, SymbolId, TensorMeta};
-use crate::ops::{facts, Fact, InPlaceTakes};
+use crate::ops::{Fact, InPlaceTakes, facts};
 use crate::simulator::deferred::{self, DeferredCall};
-use crate::simulator::{alias_analysis, carried_aliases, pylayer, tensors, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, alias_analysis, carried_aliases, pylayer, tensors};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use super::computed::{self, Change};

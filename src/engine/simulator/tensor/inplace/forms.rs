@@ -1,6 +1,6 @@
 //! Operations that have a form in place.
 
-use crate::ops::{facts, knows, Fact};
+use crate::ops::{Fact, facts, knows};
 
 /// Whether the form in place gives what the operation gives.
 pub(super) fn is_form(form: &str) -> bool {

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::frame::Modules;
 use crate::graph::{Callee, SymbolId};
 use crate::obj::Obj;
-use crate::simulator::{alias_analysis, arrays, carried_aliases, tensors, Step, Tracer};
+use crate::simulator::{Step, Tracer, alias_analysis, arrays, carried_aliases, tensors};
 use crate::variables::{Kind, VarId};
 
 use super::existing::own_symbol;

@@ -9,10 +9,10 @@ use crate::graph::{DType, SymbolId, TensorMeta};
 use crate::ops::TO_TENSOR;
 use crate::simulator::subscript::index_range;
 use crate::simulator::tensors;
+use crate::simulator::{Step, Tracer};
 use crate::simulator::{
     alias_analysis, arguments, dynamic_scalar, scalar_arguments, tensor_scalar,
 };
-use crate::simulator::{Step, Tracer};
 use crate::variables::{Kind, NumberVar, VarId};
 
 use super::{fits, is_captured, replace, through_views};

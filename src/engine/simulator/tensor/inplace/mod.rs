@@ -22,14 +22,14 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
-use crate::ops::{facts, knows, Fact, WHERE};
+use crate::ops::{Fact, WHERE, facts, knows};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tensors::{self, Receiver};
-use crate::simulator::{alias_analysis, arguments, carried_aliases};
 use crate::simulator::{Kwargs, Step, Tracer};
-pub use computed::{is_changed, settle, to_compute, Change};
+use crate::simulator::{alias_analysis, arguments, carried_aliases};
+pub use computed::{Change, is_changed, settle, to_compute};
 pub use existing::defer;
 pub use gradient_flags::set_stop_gradient;
 pub use items::set_item;

@@ -9,7 +9,7 @@ use crate::graph::Callee;
 use crate::obj::Obj;
 use crate::ops::{CLONE, FULL_LIKE};
 use crate::simulator::tensors::{self, Receiver};
-use crate::simulator::{arrays, Step, Tracer};
+use crate::simulator::{Step, Tracer, arrays};
 use crate::variables::VarId;
 
 /// The form of `fill_`.

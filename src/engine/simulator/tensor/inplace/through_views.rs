@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::simulator::saved_for_backward::Statements;
-use crate::simulator::{alias_analysis, tensors};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{alias_analysis, tensors};
 use crate::variables::{Kind, TensorVar, VarId, View};
 
 use super::forms::{changes_type, is_form};

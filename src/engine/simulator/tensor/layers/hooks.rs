@@ -9,8 +9,8 @@ use crate::guard::GuardKind;
 use crate::reason::BreakId;
 use crate::simulator::builtins::is_instance;
 use crate::simulator::call::{call as call_any, named};
-use crate::simulator::{attributes, frame_introspection, iterate, subscript};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{attributes, frame_introspection, iterate, subscript};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{DictVar, Kind, VarId};
 

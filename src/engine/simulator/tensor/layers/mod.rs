@@ -13,7 +13,7 @@ use pyo3::types::{PyBool, PyDict, PyType};
 use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::guard::GuardKind;
-use crate::obj::{items_in_order, Item, Obj};
+use crate::obj::{Item, Obj, items_in_order};
 use crate::reason::BreakId;
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{Kind, TensorVar, VarId};
@@ -21,8 +21,8 @@ use crate::variables::{Kind, TensorVar, VarId};
 use crate::simulator::attributes::{self, lookup};
 use crate::simulator::call::call as call_any;
 use crate::simulator::layer_call::{self, LayerCode};
-use crate::simulator::{classes, provenance, tensors};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{classes, provenance, tensors};
 use hooks::HOOKS;
 use tensors_below::TensorsBelow;
 

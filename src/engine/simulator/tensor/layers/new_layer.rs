@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::frame::Modules;
-use crate::obj::{within, Obj};
+use crate::obj::{Obj, within};
 use crate::reason::BreakId;
 use crate::simulator::call::call as call_any;
-use crate::simulator::{fold, layer_call};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{fold, layer_call};
 use crate::variables::{Kind, VarId};
 
 use super::containers::Container;

@@ -20,15 +20,15 @@ use crate::abi;
 use crate::bytecode::BinOp;
 use crate::frame::Modules;
 use crate::native;
-use crate::obj::{is_attr, Obj};
+use crate::obj::{Obj, is_attr};
 use crate::reason::{BreakId, BreakKind};
 use crate::tracker::TrackerRef;
 use crate::variables::{ArrayVar, IterVar, Kind, VarId};
 
-use crate::simulator::{arrays, fold, numpy_scalars, tracer};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{arrays, fold, numpy_scalars, tracer};
 pub(in crate::simulator) use table::LIMITS;
-use table::{has, ATTRIBUTES, METHODS, OF_SCALARS, REFUSED, WRITES};
+use table::{ATTRIBUTES, METHODS, OF_SCALARS, REFUSED, WRITES, has};
 use writes::write;
 
 /// Most bytes of an array that a translation keeps.

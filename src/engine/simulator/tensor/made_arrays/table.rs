@@ -7,8 +7,7 @@ pub(in crate::simulator) const LIMITS: &str = "finfo iinfo";
 pub(super) const REFUSED: &str = "out where newshape";
 
 /// Methods of arrays of which the same is true.
-pub(super) const METHODS: &str =
-    "all any argmax argmin argsort astype clip copy cumprod cumsum diagonal dot flatten item \
+pub(super) const METHODS: &str = "all any argmax argmin argsort astype clip copy cumprod cumsum diagonal dot flatten item \
     max mean min nonzero prod ravel repeat reshape round squeeze sum swapaxes take tolist \
     trace transpose";
 

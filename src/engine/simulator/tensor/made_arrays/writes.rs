@@ -9,7 +9,7 @@ use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
-use super::{held, numpy_scalars, Given, Step, Tracer};
+use super::{Given, Step, Tracer, held, numpy_scalars};
 
 /// What a function that writes to a copy of the array makes of it; the answer is the array. All
 /// that share the memory are in a copy of it then.

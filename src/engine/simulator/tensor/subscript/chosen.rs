@@ -1,8 +1,8 @@
 //! Items of lists and tuples by a number that the graph makes: it chooses between them.
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::simulator::phi::{self, refuse, Merge, Piece};
-use crate::simulator::{branches, carried_aliases, tensor_scalar, Step, Tracer};
+use crate::simulator::phi::{self, Merge, Piece, refuse};
+use crate::simulator::{Step, Tracer, branches, carried_aliases, tensor_scalar};
 use crate::variables::VarId;
 
 /// Most items that the graph chooses between.

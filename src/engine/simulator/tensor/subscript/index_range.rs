@@ -9,8 +9,8 @@ use crate::graph::{Arg, DType, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, NumberVar, VarId};
 
-use crate::simulator::{tensor_scalar, tensors};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{tensor_scalar, tensors};
 
 /// Fails in the graph where a place that only the graph knows is outside of its dim.
 pub fn check(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<()> {

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use crate::reason::BreakId;
 use crate::variables::{IterVar, Kind, VarId};
 
-use crate::simulator::{comparisons, exceptions, fold, tensor_scalar};
 use crate::simulator::{Step, Tracer};
+use crate::simulator::{comparisons, exceptions, fold, tensor_scalar};
 
 pub use crate::simulator::variables::protocol::{
     del_item as delete, get_item as get, set_item as set,

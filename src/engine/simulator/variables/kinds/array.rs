@@ -7,9 +7,9 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::obj::Obj;
 use crate::reason::Break;
 use crate::simulator::operators::UnaryOp;
-use crate::simulator::{attributes, comparisons, made_arrays, operators, Step, Tracer};
+use crate::simulator::{Step, Tracer, attributes, comparisons, made_arrays, operators};
 
-use crate::simulator::variables::answers::{attribute, Finalizer, Precedence, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Precedence, Snapshot, attribute};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};

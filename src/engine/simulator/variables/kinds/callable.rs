@@ -5,11 +5,11 @@ use pyo3::types::PyType;
 
 use crate::graph::Arg;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{arguments, attributes, call, keys, looks_at_frames, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, arguments, attributes, call, keys, looks_at_frames};
 
-use crate::simulator::variables::answers::{attribute, described, of_value, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, attribute, described, of_value};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A callable of C or of Paddle, guarded by identity.

@@ -6,12 +6,12 @@ use pyo3::types::PyType;
 use crate::graph::Arg;
 use crate::reason::Break;
 use crate::simulator::{
-    arguments, attributes, call, classes, fold, keys, objects, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, arguments, attributes, call, classes, fold, keys, objects,
 };
 
-use crate::simulator::variables::answers::{of_value, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, of_value};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A class.

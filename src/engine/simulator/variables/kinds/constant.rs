@@ -8,16 +8,16 @@ use crate::obj::is_attr;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{
-    arguments, attributes, classes, device, exceptions, fold, iterate, keys, made_arrays, methods,
-    repr_guards, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, arguments, attributes, classes, device, exceptions, fold, iterate, keys,
+    made_arrays, methods, repr_guards,
 };
 
 use crate::simulator::variables::answers::{
-    attribute, no_reversed, of_value, reversed_items, Exports, Finalizer, Form, Snapshot,
+    Exports, Finalizer, Form, Snapshot, attribute, no_reversed, of_value, reversed_items,
 };
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
-use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
+use crate::simulator::variables::{Key, Kind, VarId, Variable, protocol};
 
 /// An immutable constant: [`Kind::Const`](super::Kind::Const).
 pub struct Const;

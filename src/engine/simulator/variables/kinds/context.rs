@@ -7,11 +7,11 @@ use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{contexts, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, contexts};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{call_with_names, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, call_with_names};
 use crate::simulator::variables::{VarId, Variable};
 
 /// Context managers the simulator enters itself.

@@ -11,16 +11,16 @@ use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::pairs;
 use crate::simulator::{
-    arguments, attributes, comparisons, exceptions, fold, iterate, keys, methods, subscript,
-    Kwargs, Step, Stop, Tracer,
+    Kwargs, Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, iterate,
+    keys, methods, subscript,
 };
 
 use crate::simulator::variables::answers::{
-    builtin, class, not_an_attribute, not_contained, Exports, Finalizer, Form, Precedence, Snapshot,
+    Exports, Finalizer, Form, Precedence, Snapshot, builtin, class, not_an_attribute, not_contained,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
-use crate::simulator::variables::{protocol, IterVar, Key, Kind, VarId, Variable};
+use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable, protocol};
 
 /// A dict with exact key equality.
 #[derive(Clone, Debug, Default)]

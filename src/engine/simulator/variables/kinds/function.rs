@@ -8,12 +8,12 @@ use pyo3::types::{PyFunction, PyTuple, PyType};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{
-    attributes, call, inline, keys, partial_gradients, recompute, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, attributes, call, inline, keys, partial_gradients, recompute,
 };
 
-use crate::simulator::variables::answers::{described, no_assignment, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, described, no_assignment};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Emit, Rebuild};
+use crate::simulator::variables::rebuild::{Emit, Rebuild, not_made};
 use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A function made by the frame.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{generators, iterate, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, generators, iterate};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;

@@ -10,13 +10,13 @@ use crate::simulator::call::call;
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::subscript::Picked;
 use crate::simulator::{
-    attributes, comparisons, iterate, keys, layers, operators, subscript, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, attributes, comparisons, iterate, keys, layers, operators, subscript,
 };
 
 use super::object;
-use crate::simulator::variables::answers::{class, Finalizer, Precedence, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Precedence, Snapshot, class};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{Key, Kind, ObjectVar, VarId, Variable};
 
 /// A `paddle.nn.Layer` instance.

@@ -10,14 +10,14 @@ use crate::graph::Arg;
 use crate::reason::Break;
 use crate::simulator::containers::pairs;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{arguments, fold, methods, subscript, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, arguments, fold, methods, subscript};
 
 use crate::simulator::variables::answers::{
-    attribute_of_container, builtin, class, holds_equal, reversed_items, Exports, Finalizer, Form,
-    Precedence, Snapshot,
+    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, builtin, class,
+    holds_equal, reversed_items,
 };
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{IterVar, Kind, VarId, Variable};
 
 pub use rows::RowsVar;

@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::frame::Modules;
-use crate::obj::{is_builtin_method, Obj};
+use crate::obj::{Obj, is_builtin_method};
 use crate::reason::Break;
 use crate::simulator::call::call;
-use crate::simulator::{attributes, made_arrays, methods, tensors, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, attributes, made_arrays, methods, tensors};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;

@@ -9,7 +9,7 @@ use crate::simulator::Tracer;
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{VarId, Variable};
 
 /// The interpreter's NULL.

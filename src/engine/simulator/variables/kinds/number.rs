@@ -7,11 +7,11 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, DType, SymbolId};
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
-use crate::simulator::{arguments, dynamic_scalar, operators, program_numbers, Step, Tracer};
+use crate::simulator::{Step, Tracer, arguments, dynamic_scalar, operators, program_numbers};
 
-use crate::simulator::variables::answers::{builtin, Exports, Finalizer, Form, Snapshot};
+use crate::simulator::variables::answers::{Exports, Finalizer, Form, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{call_pure, not_made, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, call_pure, not_made};
 use crate::simulator::variables::{VarId, Variable};
 
 /// Where a number that differs between calls comes from.

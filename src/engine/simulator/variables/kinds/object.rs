@@ -12,14 +12,14 @@ use crate::simulator::call::call;
 use crate::simulator::containers::deques;
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
-    attributes, call, classes, comparisons, dynamic_scalar, groups, iterate, keys, layers,
-    operators, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, attributes, call, classes, comparisons, dynamic_scalar, groups, iterate,
+    keys, layers, operators,
 };
 
-use crate::simulator::variables::answers::{class, Exports, Finalizer, Precedence, Snapshot};
+use crate::simulator::variables::answers::{Exports, Finalizer, Precedence, Snapshot, class};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Emit, Rebuild};
-use crate::simulator::variables::{protocol, Key, Kind, VarId, Variable};
+use crate::simulator::variables::{Key, Kind, VarId, Variable, protocol};
 
 /// One attribute write or delete, in program order.
 #[derive(Clone, Debug)]

@@ -7,14 +7,14 @@ use crate::bytecode::CmpOp;
 use crate::obj::module_and_name;
 use crate::reason::Break;
 use crate::simulator::{
-    attributes, call, comparisons, iterate, made_arrays, sets, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, attributes, call, comparisons, iterate, made_arrays, sets,
 };
 
 use crate::simulator::variables::answers::{
-    no_call, no_iter, no_len, no_truth, not_an_attribute, of_class, of_value, Finalizer, Snapshot,
+    Finalizer, Snapshot, no_call, no_iter, no_len, no_truth, not_an_attribute, of_class, of_value,
 };
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{Kind, SetVar, VarId, Variable};
 
 /// One that nobody looked at.

@@ -6,11 +6,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::Break;
-use crate::simulator::{call, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, call};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{call_with_names, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, call_with_names};
 use crate::simulator::variables::{VarId, Variable};
 
 /// `functools.partial`

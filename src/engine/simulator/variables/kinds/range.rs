@@ -7,12 +7,12 @@ use std::rc::Rc;
 use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{fold, iterate, Step, Tracer};
+use crate::simulator::{Step, Tracer, fold, iterate};
 
-use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
-use crate::simulator::variables::{protocol, Item, IterVar, Kind, VarId, Variable};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
+use crate::simulator::variables::{Item, IterVar, Kind, VarId, Variable, protocol};
 
 /// `range(start, stop, step)`
 pub struct Range(pub i64, pub i64, pub i64);

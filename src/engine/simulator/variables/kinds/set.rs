@@ -5,9 +5,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PySet, PyType};
 
 use crate::reason::{Break, BreakId};
-use crate::simulator::{fold, keys, methods, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, fold, keys, methods};
 
-use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};

@@ -5,9 +5,9 @@ use pyo3::types::{PySlice, PyType};
 
 use crate::graph::Arg;
 use crate::reason::Break;
-use crate::simulator::{arguments, fold, Step, Tracer};
+use crate::simulator::{Step, Tracer, arguments, fold};
 
-use crate::simulator::variables::answers::{builtin, Finalizer, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};

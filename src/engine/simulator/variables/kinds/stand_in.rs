@@ -6,13 +6,13 @@ use pyo3::types::PyType;
 use crate::bytecode::CmpOp;
 use crate::reason::{Break, BreakId};
 use crate::simulator::call::call;
-use crate::simulator::{attributes, comparisons, iterate, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, attributes, comparisons, iterate};
 
 use crate::simulator::variables::answers::{
-    no_iter, not_an_attribute, Finalizer, Precedence, Snapshot,
+    Finalizer, Precedence, Snapshot, no_iter, not_an_attribute,
 };
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{not_made, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{Kind, VarId, Variable};
 
 /// An object of a class of `_graph/polyfills.py`, which is seen as the object of C code that it

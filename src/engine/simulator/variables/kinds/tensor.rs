@@ -13,11 +13,11 @@ use crate::simulator::operators::UnaryOp;
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::subscript::index_range;
 use crate::simulator::{
-    arrays, attributes, carried_aliases, comparisons, keys, operators, rows, tensors, Step, Tracer,
+    Step, Tracer, arrays, attributes, carried_aliases, comparisons, keys, operators, rows, tensors,
 };
 
 use crate::simulator::variables::answers::{
-    class, no_assignment, Exports, Finalizer, Form, Precedence, Snapshot,
+    Exports, Finalizer, Form, Precedence, Snapshot, class, no_assignment,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;

@@ -7,11 +7,11 @@ use pyo3::types::PyType;
 
 use crate::bytecode::BinOp;
 use crate::reason::Break;
-use crate::simulator::{texts, Step, Tracer};
+use crate::simulator::{Step, Tracer, texts};
 
-use crate::simulator::variables::answers::{builtin, Finalizer, Precedence, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Precedence, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
-use crate::simulator::variables::rebuild::{call_pure, Rebuild};
+use crate::simulator::variables::rebuild::{Rebuild, call_pure};
 use crate::simulator::variables::{VarId, Variable};
 
 /// A part of a text that differs between calls.

@@ -10,12 +10,12 @@ use crate::reason::{Break, BreakId};
 use crate::simulator::containers::pairs;
 use crate::simulator::subscript::Picked;
 use crate::simulator::{
-    arguments, attributes, fold, keys, methods, subscript, Kwargs, Step, Tracer,
+    Kwargs, Step, Tracer, arguments, attributes, fold, keys, methods, subscript,
 };
 
 use crate::simulator::variables::answers::{
-    attribute_of_container, builtin, class, holds_equal, reversed_items, Exports, Finalizer, Form,
-    Precedence, Snapshot,
+    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, builtin, class,
+    holds_equal, reversed_items,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;

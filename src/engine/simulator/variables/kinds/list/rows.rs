@@ -6,10 +6,10 @@ use pyo3::types::PyType;
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::SymbolId;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{grown_lists, Kwargs, Step, Tracer};
+use crate::simulator::{Kwargs, Step, Tracer, grown_lists};
 
 use crate::simulator::variables::answers::{
-    attribute_of_container, builtin, Exports, Finalizer, Precedence, Snapshot,
+    Exports, Finalizer, Precedence, Snapshot, attribute_of_container, builtin,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
