@@ -64,7 +64,7 @@ def test_open_dims(function, tmp_path):
         found = [[it.numpy() for it in paddle.utils.flatten(loaded(x))]]
         hows = [(False, False), (True, False), (True, True)]
         if function is chosen_rows:
-            # A branch in a loop whose results have open dims ends oneDNN's `concat`, with a list or without.
+            # `concat` on oneDNN ends the process in a branch inside of a loop, where rows are open.
             hows.pop()
         found += [predicted(path, x, *how) for how in hows]
         for arrays in found:
