@@ -6,6 +6,7 @@ one of each. The arguments are guessed from the signatures; `RECIPES` has those 
 
 from __future__ import annotations
 
+import faulthandler
 import inspect
 import itertools
 import json
@@ -333,6 +334,7 @@ def in_forks(prober: Prober, calls: list[tuple[int, Call]]) -> None:
     while done < len(calls):
         here, there = os.pipe()
         if not os.fork():
+            faulthandler.disable()
             for number, call in calls[done:]:
                 skipped = call.guessed and aborts[number] >= MOST_ABORTS
                 opened = None if skipped else prober.call(call.function, call.args, call.kwargs)

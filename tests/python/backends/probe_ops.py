@@ -6,6 +6,7 @@ and one for each view that has no row. Arguments are guessed as in `cdbl_probe`;
 
 from __future__ import annotations
 
+import faulthandler
 import inspect
 import itertools
 import json
@@ -304,6 +305,7 @@ def in_fork(work: Callable[[], Iterator[str]]) -> list[str]:
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
+        faulthandler.disable()
         try:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
             for stream in (1, 2):
