@@ -191,11 +191,25 @@ def a_list_that_leaves(x):
     return kept
 
 
-@pytest.mark.parametrize("function", [unlike_results, many_in_a_row, a_list_that_leaves], ids=lambda f: f.__name__)
-def test_what_leaves_has_to_be_alike(function):
-    static = sot.to_static(function, full_graph=True)
+def test_what_leaves_has_to_be_alike():
+    static = sot.to_static(unlike_results, full_graph=True)
     with pytest.raises(sot.GraphBreakError, match="on one way"):
         static(paddle.to_tensor(DATA[0]))
+
+
+@pytest.mark.parametrize("function", [many_in_a_row, a_list_that_leaves], ids=lambda f: f.__name__)
+def test_a_list_of_another_length_is_rows_of_a_tensor(function):
+    static = sot.to_static(function, full_graph=True)
+    for numbers in (*DATA, *DATA):
+        got, want = (f(paddle.to_tensor(numbers)) for f in (static, function))
+        flat = [paddle.utils.flatten([value]) for value in (got, want)]
+        for one, other in zip(*flat, strict=True):
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    assert (sot.stats(static).graphs, sot.stats(static).graph_breaks) == (1, [])
+
+
+@pytest.mark.parametrize("function", [unlike_results, many_in_a_row, a_list_that_leaves], ids=lambda f: f.__name__)
+def test_what_is_unlike_is_left_to_the_interpreter_or_equal(function):
     broken = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
     for numbers in (*DATA, *DATA):
         got, want = (f(paddle.to_tensor(numbers)) for f in (broken, function))

@@ -183,8 +183,10 @@ pub fn mark(t: &mut Tracer<'_>, view: View, result: VarId, given: &[VarId]) -> S
         });
         // Made again in front of a change, it might be a copy of what was there before. All of a
         // tensor whose gradients were stopped has the history that they had.
-        let is_stopped = || t.raised_at(base).is_some() && is_all_of_base(t, id);
-        if inplace::is_changed(t, root(&t.vars, id)) || is_stopped() || keeps_gradient(t, id) {
+        let meta = tensors::meta_of(t, base);
+        let is_stopped = meta.is_some_and(|meta| meta.stop_gradient) && t.raised_at(base).is_some();
+        let has_history = is_stopped && is_all_of_base(t, id);
+        if inplace::is_changed(t, root(&t.vars, id)) || has_history || keeps_gradient(t, id) {
             t.only_the_interpreter_makes(id);
         }
     }

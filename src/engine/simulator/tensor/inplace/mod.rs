@@ -336,16 +336,16 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     let Some(symbol) = own(t, tensor) else {
         return Ok(false);
     };
-    // What was done with it before it was stopped may have kept it.
-    if t.raised_at(tensor).is_some() {
-        return Ok(false);
-    }
     let Some(cut) = t.graph.meta(symbol).map(|meta| meta.stop_gradient) else {
         return Ok(false);
     };
     // Nothing goes backward through what is exported.
     if !t.entry_grad || t.options.forward_only {
         return Ok(true);
+    }
+    // What was done with it before it was stopped may have kept it.
+    if cut && t.raised_at(tensor).is_some() {
+        return Ok(false);
     }
     // A view that is kept changes with the tensor, and eager mode sees that.
     let graph = Statements::of_graph(t);
