@@ -84,3 +84,33 @@ def least(x: Any, y: Any) -> Any:
 def greatest(x: Any, y: Any) -> Any:
     """`max(x, y)`"""
     return paddle.maximum(x, y)
+
+
+def _pow(x: Any, y: Any) -> Any:
+    # Operands of one shape would have other digits than C's function, which Python calls.
+    return paddle.pow(x.reshape([1]), y).reshape([])
+
+
+def power(x: Any, y: Any) -> Any:
+    """`x ** y` of floats"""
+    made = _pow(x, y)
+    # Python raises, or makes a complex number.
+    check(paddle.isfinite(made))
+    return made
+
+
+def whole_power(x: Any, y: Any) -> Any:
+    """`x ** y` of whole numbers, given as doubles"""
+    return _whole(x, y, 2.0**53)
+
+
+def power_of_two(x: Any, y: Any) -> Any:
+    """`2 ** y`, given as doubles"""
+    return _whole(x, y, 2.0**62)
+
+
+def _whole(x: Any, y: Any, limit: float) -> Any:
+    made = _pow(x, y)
+    # A negative power is a float in Python.
+    check(paddle.logical_and(y >= 0, paddle.abs(made) < limit))
+    return made.astype("int64")

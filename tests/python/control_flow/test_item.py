@@ -277,7 +277,6 @@ def test_large_sums():
     "function",
     [
         lambda x: x + float(x.sum()) % 2,
-        lambda x: x + float(x.sum()) ** 2,
         lambda x: (x, f"{float(x.sum())}"),
         lambda x: (x, {float(x.sum()): 1}),
     ],

@@ -182,9 +182,3 @@ def test_what_python_or_paddle_refuses_fails_in_the_program(function, tmp_path):
         except (ValueError, ZeroDivisionError):
             with pytest.raises(Exception, match="Assert|zero"):
                 loaded(x)
-
-
-@pytest.mark.parametrize("power", [0.5, -1])
-def test_powers_that_programs_compute_otherwise_are_refused(power, tmp_path):
-    with pytest.raises(sot.GraphBreakError, match="such a power"):
-        sot.save(lambda x: x * x.shape[2] ** power, tmp_path / "net", IMAGE)

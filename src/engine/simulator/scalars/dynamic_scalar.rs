@@ -22,7 +22,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::shape_rules::{self, Ordered};
-use crate::simulator::{Step, Tracer, arguments, item, program_numbers};
+use crate::simulator::{Step, Tracer, arguments, item, powers, program_numbers};
 
 use inputs::is_exact_constant;
 pub use inputs::{
@@ -50,6 +50,11 @@ pub fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 /// `a op b` where one of them differs between calls; `None` when neither does, or Python has to compute it.
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    if op == BinOp::Pow {
+        if let Some(made) = powers::of(t, a, b)? {
+            return Ok(Some(made));
+        }
+    }
     if let Some(made) = item::arithmetic(t, op, a, b)? {
         return Ok(Some(made));
     }

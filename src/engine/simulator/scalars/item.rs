@@ -196,7 +196,7 @@ pub fn cast(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<SymbolId
 }
 
 /// Any number as the `float64` that Python computes with next to a `float`.
-fn as_double(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
+pub(in crate::simulator) fn as_double(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     if let Some(symbol) = dynamic_scalar::in_graph(t, id)? {
         let dtype = t.graph.meta(symbol).map(|meta| meta.dtype);
         return match dtype {

@@ -15,7 +15,7 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::phi::refuse;
 use crate::simulator::{
-    Step, Tracer, arguments, comparisons, dynamic_scalar, item, operators, shape_rules,
+    Step, Tracer, arguments, comparisons, dynamic_scalar, item, operators, powers, shape_rules,
     tensor_scalar, truth,
 };
 
@@ -83,6 +83,11 @@ pub fn as_tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<Sym
 /// `a << b` and `a >> b` of a whole number and a small constant: a product, and a quotient that is
 /// rounded down.
 pub fn shift(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    if t.const_value(b).is_none() && op == BinOp::LShift && numbers_class(t, b) == Some(Type::Int) {
+        let two = t.int(2);
+        let factor = powers::of_whole(t, two, b)?;
+        return tensor_scalar::arithmetic(t, BinOp::Mul, a, factor);
+    }
     let Some(by) = t.const_int(b).filter(|by| (0..=24).contains(by)) else {
         return refuse(t, "such a shift of a number of the graph");
     };
@@ -115,22 +120,6 @@ pub fn check_divisor(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
     let fits = t.add(Kind::SymNumber(fits));
     tensor_scalar::statement(t, "check", &[fits])?;
     Ok(())
-}
-
-/// `a ** b` of a whole number and a small constant: products.
-pub fn power(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
-    const MOST: i64 = 8;
-    let Some(times) = t.const_int(b).filter(|times| (1..=MOST).contains(times)) else {
-        return refuse(t, "such a power of a number of the graph");
-    };
-    let mut made = a;
-    for _ in 1..times {
-        match tensor_scalar::arithmetic(t, BinOp::Mul, made, a)? {
-            Some(product) => made = product,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(made))
 }
 
 /// `a & b`, `a | b`, `a ^ b` of two numbers of one type.
@@ -214,7 +203,7 @@ pub fn called(
         return Ok(None);
     }
     if let [a, b] = *args {
-        return divmod(t, function, a, b);
+        return of_two(t, function, a, b);
     }
     let [value] = *args else {
         return Ok(None);
@@ -258,17 +247,21 @@ pub fn called(
     Ok(None)
 }
 
-/// `divmod(a, b)` of whole numbers.
-fn divmod(
+/// `divmod(a, b)` of whole numbers, `pow(a, b)` and `math.pow(a, b)`.
+fn of_two(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
     a: VarId,
     b: VarId,
 ) -> Step<Option<VarId>> {
-    if !obj::is_attr(function, "builtins", "divmod") {
-        return Ok(None);
+    let classes = [a, b].map(|id| numbers_class(t, id));
+    if obj::is_attr(function, "builtins", "pow") {
+        return powers::of(t, a, b);
     }
-    if [a, b].map(|id| numbers_class(t, id)) != [Some(Type::Int); 2] {
+    if obj::is_attr(function, "math", "pow") && !classes.contains(&None) {
+        return powers::of_floats(t, a, b);
+    }
+    if !obj::is_attr(function, "builtins", "divmod") || classes != [Some(Type::Int); 2] {
         return Ok(None);
     }
     let mut parts = Vec::with_capacity(2);
@@ -445,7 +438,7 @@ pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> S
 }
 
 /// A call of `paddle_sot_rs._graph.arithmetic.name`.
-fn apply(t: &mut Tracer<'_>, name: &str, args: &[SymbolId]) -> Step<VarId> {
+pub fn apply(t: &mut Tracer<'_>, name: &str, args: &[SymbolId]) -> Step<VarId> {
     let args = args.iter().map(|arg| Arg::Symbol(*arg)).collect();
     match tensor_scalar::function(t, "paddle_sot_rs._graph.arithmetic", name, args)? {
         Arg::Symbol(symbol) => Ok(item::variable(t, symbol)),
