@@ -11,7 +11,7 @@ class Dim(int):
     `InputSpec([None, 3, Dim("h", min=32, multiple_of=32), Dim("w", min=32, multiple_of=32)], "float32")`
 
     Dims of one name have one size in each call. An export is traced with sizes that are allowed, and checked at others;
-    calls of a translated function that do not fit raise a ValueError that names the dim.
+    calls of a translated function, or of the file, that do not fit raise a ValueError that names the dim.
 
     Args:
         name: what errors call it.

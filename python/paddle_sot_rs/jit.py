@@ -127,6 +127,14 @@ class _Capture:
         program.code, program.assumptions = code, assumptions
         return program
 
+    def assert_ranges(self) -> None:
+        """The program fails for sizes that its named dims do not allow."""
+        dims = Examples(self._entries, self._sizes).dims
+        if any(named for _, named in dims):
+            from ._export.ranges import assert_ranges
+
+            assert_ranges(self.program, dims)
+
     def check(self, path: str, output_spec: Any = None) -> None:
         """Raises where the files do not compute what the function does."""
 
@@ -367,10 +375,23 @@ def save(
         RuntimeError: a program does not compute what the function does at two further sizes of its open dims.
         TypeError, ValueError: an argument does not fit.
     """
+    _check_configs(configs)
+    return save_files(layer_or_fn, path, input_spec, output_spec, skip_forward, on_branch)
+
+
+def save_files(
+    layer_or_fn: Any,
+    path: str | os.PathLike[str],
+    input_spec: Any,
+    output_spec: list[int] | None = None,
+    skip_forward: bool = False,
+    on_branch: str = "capture",
+    ranges: bool = True,
+) -> list[str]:
+    """See `save`. `ranges`: whether the programs check the sizes of dims that have names."""
     directory, prefix = os.path.split(os.fspath(path))
     if not prefix:
         raise ValueError(f"path: expected a directory and a prefix of file names, got {os.fspath(path)!r}")
-    _check_configs(configs)
     programs = []
     for suffix, captured, named, spec in _targets(layer_or_fn, input_spec):
         if skip_forward and suffix == "" and isinstance(layer_or_fn, Layer):
@@ -379,6 +400,8 @@ def save(
             where = suffix[1:] or "forward"
             raise ValueError(f"input_spec: missing for {where}; give a list of paddle.static.InputSpec or Tensors")
         capture = _Capture(captured, spec, named, on_branch)
+        if ranges:
+            capture.assert_ranges()
         outputs = capture.program.outputs
         programs.append((suffix, capture, outputs if output_spec is None else _picked(outputs, output_spec)))
     directory = directory or "."

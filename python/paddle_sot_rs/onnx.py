@@ -10,7 +10,7 @@ import sys
 import tempfile
 from typing import Any
 
-from .jit import save
+from .jit import save_files
 
 # It ends the process where it meets what it does not know, and some of its tools install packages.
 _CONVERT = """
@@ -48,7 +48,8 @@ def save_onnx(layer_or_fn: Any, path: str | os.PathLike[str], input_spec: Any = 
         target += ".onnx"
     with tempfile.TemporaryDirectory() as directory:
         model = os.path.join(directory, "model")
-        save(layer_or_fn, model, input_spec)
+        # ONNX has no assertions.
+        save_files(layer_or_fn, model, input_spec, ranges=False)
         parameters = model + ".pdiparams"
         made = model + ".onnx"
         given = [model + ".json", parameters if os.path.exists(parameters) else "", made, str(opset_version)]

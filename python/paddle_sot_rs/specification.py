@@ -416,6 +416,8 @@ class Examples:
             size: the size of an open dim, from how many there were before and its place in its tensor.
         """
         self.inputs: list[tuple[str, Any, list[int]]] = []
+        # Of each input, its name and its dims that have names.
+        self.dims: list[tuple[str, list[tuple[int, Dim]]]] = []
         self._size = size
         self._open, self._named = itertools.count(), dict[str, int]()
         self._names: set[str] = set()
@@ -431,6 +433,7 @@ class Examples:
                 name = f"{base}_{len(self._names)}"
             self._names.add(name)
             self.inputs.append((name, tensor, [at for at, dim in enumerate(spec.shape) if is_open(dim)]))
+            self.dims.append((name, [(at, dim) for at, dim in enumerate(spec.shape) if isinstance(dim, Dim)]))
             return tensor
         if isinstance(spec, list | tuple):
             return _sequence(spec, [self._value(f"{path}[{at}]", item) for at, item in enumerate(spec)])

@@ -57,7 +57,7 @@ def _parameter(tensor, taken):
     return value
 
 
-def _let_go(_program):
+def let_go(_program):
     """The last of what pointed into it is gone."""
 
 
@@ -116,7 +116,7 @@ def export_program(trace, inputs, outputs):
         trace.external.clear()
         # A Value points into its program, and does not keep it: `static.inputs` is all that the caller may have.
         for value in (*values, *result, *parameters):
-            weakref.finalize(value, _let_go, program).atexit = False
+            weakref.finalize(value, let_go, program).atexit = False
         return ConcreteProgram(program, values, result, (tensors, parameters), trace.startup)
     finally:
         window.close()

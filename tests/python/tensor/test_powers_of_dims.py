@@ -47,8 +47,8 @@ POWERS = {
     "types": lambda n: [type(power) is float for power in (n**2, n**2.0, n**0, math.pow(n, 2), 2**n)],
     "powers of powers": lambda n: (n**2) ** 0.5 + 2 ** (n**2 % 9) + int(n**0.5) + max(n**2, 10),
 }
-# Of calls: one for all sizes from 2 on, and those of 0 and 1. Python computes large powers for each size, and a branch
-# has its sides.
+# Of calls: one for all sizes from 2 on, and those of 0 and 1. Python computes large powers for each
+# size, and a branch has its sides.
 TRANSLATIONS = {"more factors than an int64 has": len(SIZES), "powers of powers": 4}
 
 
