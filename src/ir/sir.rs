@@ -48,6 +48,32 @@ pub enum Arg {
 }
 
 impl Arg {
+    /// The symbol, where it is one and no more.
+    pub fn as_symbol(&self) -> Option<SymbolId> {
+        match self {
+            Arg::Symbol(id) => Some(*id),
+            Arg::Const(_)
+            | Arg::List(_)
+            | Arg::Tuple(_)
+            | Arg::Dict(_)
+            | Arg::Slice(_)
+            | Arg::NamedTuple(..) => None,
+        }
+    }
+
+    /// The constant, where it is one.
+    pub fn as_const(&self) -> Option<&Obj> {
+        match self {
+            Arg::Const(value) => Some(value),
+            Arg::Symbol(_)
+            | Arg::List(_)
+            | Arg::Tuple(_)
+            | Arg::Dict(_)
+            | Arg::Slice(_)
+            | Arg::NamedTuple(..) => None,
+        }
+    }
+
     /// Calls `f` for every symbol, left to right.
     pub fn for_each_symbol(&self, f: &mut impl FnMut(SymbolId)) {
         match self {

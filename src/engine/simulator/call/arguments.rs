@@ -158,14 +158,9 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
     let loc = t.loc();
     let callee = Callee::Method(Arc::from(name));
     let given = Vec::from(given);
-    match unchanged::call(t, callee, given, Vec::new(), loc, &mut |_| None)? {
-        Arg::Symbol(symbol) => Ok(symbol),
-        Arg::Const(_)
-        | Arg::List(_)
-        | Arg::Tuple(_)
-        | Arg::Dict(_)
-        | Arg::Slice(_)
-        | Arg::NamedTuple(..) => t.unsupported("a number that is not a tensor"),
+    match unchanged::call(t, callee, given, Vec::new(), loc, &mut |_| None)?.as_symbol() {
+        Some(symbol) => Ok(symbol),
+        None => t.unsupported("a number that is not a tensor"),
     }
 }
 
@@ -179,14 +174,9 @@ fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<Symbo
     let index = Arg::Const(Obj::from(pyo3::types::PyInt::new(t.py, dim).into_any()));
     let callee = Callee::Method(Arc::from("__getitem__"));
     let given = vec![shape, index];
-    match unchanged::call(t, callee, given, Vec::new(), loc, &mut |_| None)? {
-        Arg::Symbol(symbol) => Ok(symbol),
-        Arg::Const(_)
-        | Arg::List(_)
-        | Arg::Tuple(_)
-        | Arg::Dict(_)
-        | Arg::Slice(_)
-        | Arg::NamedTuple(..) => t.unsupported("a dim that is not a tensor"),
+    match unchanged::call(t, callee, given, Vec::new(), loc, &mut |_| None)?.as_symbol() {
+        Some(symbol) => Ok(symbol),
+        None => t.unsupported("a dim that is not a tensor"),
     }
 }
 

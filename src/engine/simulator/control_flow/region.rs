@@ -280,13 +280,7 @@ pub fn emit(
     let Arg::Tuple(items) = output else {
         return refuse(t, "an operation inside has no result");
     };
-    let symbols: Option<Vec<SymbolId>> = items
-        .iter()
-        .map(|item| match item {
-            Arg::Symbol(symbol) => Some(*symbol),
-            _ => None,
-        })
-        .collect();
+    let symbols: Option<Vec<SymbolId>> = items.iter().map(Arg::as_symbol).collect();
     match symbols {
         Some(symbols) => Ok(symbols),
         None => refuse(t, "the operation has a result that is not a tensor"),

@@ -158,28 +158,12 @@ impl<'a, 'py> Search<'a, 'py> {
     /// The first tensor of a call; that of a layer comes after the layer.
     fn tensor(&self, it: &Statement, position: usize, names: &[&str]) -> Option<SymbolId> {
         let position = position + usize::from(matches!(it.callee, Callee::Layer(_)));
-        match argument(it, position, names)? {
-            Arg::Symbol(symbol) if self.rank(*symbol).is_some() => Some(*symbol),
-            Arg::Symbol(_)
-            | Arg::Const(_)
-            | Arg::List(_)
-            | Arg::Tuple(_)
-            | Arg::Dict(_)
-            | Arg::Slice(_)
-            | Arg::NamedTuple(..) => None,
-        }
+        let symbol = argument(it, position, names)?.as_symbol();
+        symbol.filter(|symbol| self.rank(*symbol).is_some())
     }
 
     fn whole(&self, arg: &Arg) -> Option<i64> {
-        match arg {
-            Arg::Const(value) => value.bind(self.t.py).extract().ok(),
-            Arg::Symbol(_)
-            | Arg::List(_)
-            | Arg::Tuple(_)
-            | Arg::Dict(_)
-            | Arg::Slice(_)
-            | Arg::NamedTuple(..) => None,
-        }
+        arg.as_const()?.bind(self.t.py).extract().ok()
     }
 
     fn axis(&self, arg: Option<&Arg>, default: i64, rank: usize) -> Option<usize> {
@@ -192,15 +176,7 @@ impl<'a, 'py> Search<'a, 'py> {
     }
 
     fn made(&self, it: &Statement) -> Option<usize> {
-        match it.output {
-            Arg::Symbol(symbol) => self.rank(symbol),
-            Arg::Const(_)
-            | Arg::List(_)
-            | Arg::Tuple(_)
-            | Arg::Dict(_)
-            | Arg::Slice(_)
-            | Arg::NamedTuple(..) => None,
-        }
+        self.rank(it.output.as_symbol()?)
     }
 
     fn same(&mut self, it: &Statement, at: usize) -> Option<Number> {
@@ -332,15 +308,7 @@ impl<'a, 'py> Search<'a, 'py> {
 
     fn reshape(&mut self, it: &Statement, at: usize) -> Option<Number> {
         let wanted = items(argument(it, 1, &["shape"])?)?;
-        match wanted.get(at)? {
-            Arg::Symbol(number) => self.number(*number),
-            Arg::Const(_)
-            | Arg::List(_)
-            | Arg::Tuple(_)
-            | Arg::Dict(_)
-            | Arg::Slice(_)
-            | Arg::NamedTuple(..) => None,
-        }
+        self.number(wanted.get(at)?.as_symbol()?)
     }
 
     fn unsqueeze(&mut self, it: &Statement, at: usize) -> Option<Number> {

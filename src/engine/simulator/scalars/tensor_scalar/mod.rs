@@ -114,14 +114,10 @@ pub(in crate::simulator) fn method(
     match t
         .graph
         .call(t.py, callee, rest, Vec::new(), loc, &mut |_| None)?
+        .as_symbol()
     {
-        Arg::Symbol(symbol) => Ok(symbol),
-        Arg::Const(_)
-        | Arg::List(_)
-        | Arg::Tuple(_)
-        | Arg::Dict(_)
-        | Arg::Slice(_)
-        | Arg::NamedTuple(..) => refuse(t, format!("{name}() is not a tensor")),
+        Some(symbol) => Ok(symbol),
+        None => refuse(t, format!("{name}() is not a tensor")),
     }
 }
 
@@ -166,15 +162,7 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
         Arg::Const(value.clone()),
         Arg::Const(dtype),
     ];
-    Ok(match function(t, "paddle", "full", args)? {
-        Arg::Symbol(symbol) => Some(symbol),
-        Arg::Const(_)
-        | Arg::List(_)
-        | Arg::Tuple(_)
-        | Arg::Dict(_)
-        | Arg::Slice(_)
-        | Arg::NamedTuple(..) => None,
-    })
+    Ok(function(t, "paddle", "full", args)?.as_symbol())
 }
 
 /// The operands of an operator (`None`: a comparison). A number next to a tensor takes the tensor's dtype, as Python

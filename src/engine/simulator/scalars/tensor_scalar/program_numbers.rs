@@ -440,13 +440,8 @@ pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> S
 /// A call of `paddle_sot_rs._graph.arithmetic.name`.
 pub fn apply(t: &mut Tracer<'_>, name: &str, args: &[SymbolId]) -> Step<VarId> {
     let args = args.iter().map(|arg| Arg::Symbol(*arg)).collect();
-    match tensor_scalar::function(t, "paddle_sot_rs._graph.arithmetic", name, args)? {
-        Arg::Symbol(symbol) => Ok(item::variable(t, symbol)),
-        Arg::Const(_)
-        | Arg::List(_)
-        | Arg::Tuple(_)
-        | Arg::Dict(_)
-        | Arg::Slice(_)
-        | Arg::NamedTuple(..) => refuse(t, format!("{name}() is not a number")),
+    match tensor_scalar::function(t, "paddle_sot_rs._graph.arithmetic", name, args)?.as_symbol() {
+        Some(symbol) => Ok(item::variable(t, symbol)),
+        None => refuse(t, format!("{name}() is not a number")),
     }
 }
