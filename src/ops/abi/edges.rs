@@ -14,7 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use smallvec::SmallVec;
 
-use super::library::libpaddle;
+use super::library::{libpaddle, opened};
 use super::shared_ptr::Shared;
 use super::tensor;
 use crate::paddle::Paddle;
@@ -40,15 +40,8 @@ pub(super) struct Edges {
 static EDGES: PyOnceLock<Option<Edges>> = PyOnceLock::new();
 
 fn edges(py: Python<'_>) -> Option<&'static Edges> {
-    EDGES
-        .get_or_init(py, || match open(py) {
-            Ok(edges) => Some(edges),
-            Err(err) => {
-                log::info!(target: "paddle_sot_rs.backend", "edges of autograd stay where they are: {err}");
-                None
-            }
-        })
-        .as_ref()
+    let without = "edges of autograd stay where they are";
+    opened(py, &EDGES, open, ("paddle_sot_rs.backend", without))
 }
 
 /// Whether edges can be moved.

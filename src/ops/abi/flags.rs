@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 
 use paddle_sot_cpython::frame::Modules;
 
-use super::library::libpaddle;
+use super::library::{libpaddle, opened};
 
 type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
 type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
@@ -29,14 +29,8 @@ static NOTHING: [u64; 64] = [0; 64];
 static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
 
 fn reader(py: Python<'_>) -> Option<&'static Reader> {
-    let reader = READER.get_or_init(py, || match open(py) {
-        Ok(reader) => Some(reader),
-        Err(err) => {
-            log::info!(target: "paddle_sot_rs.guards", "grad mode and AMP level are read through attributes: {err}");
-            None
-        }
-    });
-    reader.as_ref()
+    let without = "grad mode and AMP level are read through attributes";
+    opened(py, &READER, open, ("paddle_sot_rs.guards", without))
 }
 
 /// Grad mode and AMP level of this thread; `None` where they must be read through attributes.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use super::library::opened;
 use super::own_version::with_own_version;
 use super::shared_ptr::Shared;
 use super::tensor;
@@ -44,14 +45,14 @@ pub fn inplace_version(tensor: &Bound<'_, PyAny>) -> PyResult<u32> {
 }
 
 fn state(tensor: &Bound<'_, PyAny>) -> Option<(u32, i32)> {
-    let reader = READER.get_or_init(tensor.py(), || match open(tensor.py()) {
-        Ok(reader) => Some(reader),
-        Err(err) => {
-            log::info!(target: "paddle_sot_rs.backend", "versions of tensors are not read: {err}");
-            None
-        }
-    });
-    reader.as_ref().and_then(|reader| reader.state(tensor))
+    let without = "versions of tensors are not read";
+    let reader = opened(
+        tensor.py(),
+        &READER,
+        open,
+        ("paddle_sot_rs.backend", without),
+    );
+    reader.and_then(|reader| reader.state(tensor))
 }
 
 impl Reader {

@@ -3,42 +3,17 @@
 //! Kernels that update all parameters at once look at less than those of one: here all is checked
 //! that they rely on, class, dtype and dims.
 
-use std::ffi::c_void;
 use std::ops::Range;
 
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
 use smallvec::SmallVec;
 
-use super::library::libpaddle_core;
 use super::plain_optimizer::{attributes, is_parameter};
-use super::tensor::{stops_gradient, tensor_of};
+use super::storage;
+use super::tensor::{dtype_and_dims, reads_natively, stops_gradient};
 use crate::meta::DType;
-
-type DimsFn = unsafe extern "C" fn(*const c_void) -> *const i64;
-type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
-type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
-type PointerFn = unsafe extern "C" fn(*const c_void) -> *const u8;
-
-/// Accessors of `paddle::Tensor`.
-struct Reader {
-    dims: DimsFn,
-    strides: DimsFn,
-    dtype: IntFn,
-    dense: BoolFn,
-    initialized: BoolFn,
-    data: PointerFn,
-    // The functions live as long as the library.
-    _library: libloading::Library,
-}
-
-static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
-
-/// Most dims of a `phi::DDim`; its rank follows them.
-const MAX_RANK: usize = 9;
 
 /// Sizes of the dtypes that are updated.
 const DTYPES: &[(DType, usize)] = &[(DType::Float32, 4), (DType::Float64, 8)];
@@ -57,13 +32,6 @@ pub struct Updates<'py> {
     pub regularizers: Option<Bound<'py, PyList>>,
 }
 
-/// Dtype and dims of a dense tensor with memory.
-#[derive(PartialEq)]
-struct Metadata {
-    dtype: i32,
-    dims: SmallVec<[i64; 4]>,
-}
-
 /// What a step updates, or why it is not known. The first `shaped` of the `tables`, by the names of
 /// parameters, hold states of a parameter's dims, the others of one number.
 ///
@@ -76,9 +44,9 @@ pub fn updates<'py>(
     shaped: usize,
 ) -> PyResult<Result<Updates<'py>, &'static str>> {
     let py = parameters.py();
-    let Some(reader) = reader(py) else {
+    if !reads_natively(py) {
         return Ok(Err("its tensors cannot be read natively"));
-    };
+    }
     let mut rates = Vec::new();
     let mut regularizers = Vec::new();
     let found = Updates {
@@ -102,11 +70,9 @@ pub fn updates<'py>(
         let Some(Own { rate, regularizer }) = own(&parameter)? else {
             return Ok(Err("a parameter has settings of its own"));
         };
-        let metadata = reader.metadata(parameter.as_ptr());
-        let is_usual = metadata
-            .as_ref()
-            .is_some_and(|it| DTYPES.iter().any(|(dtype, _)| *dtype as i32 == it.dtype));
-        if !is_usual || metadata != reader.metadata(gradient.as_ptr()) {
+        let metadata = metadata(&parameter);
+        let is_usual = |(dtype, _): &(i32, _)| size_of(*dtype).is_some();
+        if !metadata.as_ref().is_some_and(is_usual) || metadata != self::metadata(&gradient) {
             return Ok(Err(
                 "a parameter or its gradient is sparse or of another dtype",
             ));
@@ -121,11 +87,10 @@ pub fn updates<'py>(
             let Some(state) = state(&table, &name)? else {
                 return Ok(Err("states are made"));
             };
-            let own = reader.metadata(state.as_ptr());
-            let fits = match (&own, &metadata) {
-                (Some(own), Some(wanted)) if at < shaped => own == wanted,
-                (Some(own), Some(wanted)) => {
-                    own.dtype == wanted.dtype && own.dims.iter().product::<i64>() == 1
+            let fits = match (self::metadata(&state), &metadata) {
+                (Some(own), Some(wanted)) if at < shaped => own == *wanted,
+                (Some((dtype, dims)), Some((wanted, _))) => {
+                    dtype == *wanted && dims.iter().product::<i64>() == 1
                 }
                 _ => false,
             };
@@ -200,11 +165,13 @@ fn state<'py>(
 /// Whether tensors of these lists surely have no memory in common, so that they may be updated in
 /// any order.
 pub fn are_in_any_order(lists: &[Bound<'_, PyList>]) -> bool {
-    let Some(reader) = lists.first().and_then(|list| reader(list.py())) else {
-        return false;
+    let memory = |tensor: Bound<'_, PyAny>| {
+        let (py, object) = (tensor.py(), tensor.as_ptr());
+        let (dtype, dims) = dtype_and_dims(py, object)?;
+        storage::numbers(py, object, &dims, size_of(dtype)?)
     };
     let tensors = lists.iter().flat_map(|list| list.iter());
-    let places: Option<Vec<Range<usize>>> = tensors.map(|it| reader.memory(it.as_ptr())).collect();
+    let places: Option<Vec<Range<usize>>> = tensors.map(memory).collect();
     let Some(mut places) = places else {
         return false;
     };
@@ -214,100 +181,16 @@ pub fn are_in_any_order(lists: &[Bound<'_, PyList>]) -> bool {
         .all(|pair| matches!(pair, [one, other] if one.end <= other.start))
 }
 
-impl Reader {
-    /// `None` of what is not dense, or has no memory. The object is known to be a tensor.
-    fn metadata(&self, object: *mut ffi::PyObject) -> Option<Metadata> {
-        let tensor = tensor_of(object);
-        // SAFETY: callers know it to be a live `paddle::Tensor`. It begins with a pointer to its
-        // implementation, null for an undefined one; the accessors take any other. A `DDim` is nine
-        // dims and a rank.
-        unsafe {
-            let is_defined = !tensor.cast::<*const c_void>().read().is_null();
-            if !is_defined || !(self.dense)(tensor) || !(self.initialized)(tensor) {
-                return None;
-            }
-            Some(Metadata {
-                dtype: (self.dtype)(tensor),
-                dims: dims((self.dims)(tensor))?,
-            })
-        }
-    }
-
-    /// Where the numbers of a dense tensor without gaps lie.
-    fn memory(&self, object: *mut ffi::PyObject) -> Option<Range<usize>> {
-        let found = self.metadata(object)?;
-        let tensor = tensor_of(object);
-        // SAFETY: as above, and it has memory.
-        let (strides, start) = unsafe {
-            let strides = dims((self.strides)(tensor))?;
-            (strides, (self.data)(tensor) as usize)
-        };
-        let mut size: i64 = 1;
-        for (dim, stride) in found.dims.iter().zip(&strides).rev() {
-            if *dim != 1 && *stride != size {
-                return None;
-            }
-            size = size.checked_mul(*dim)?;
-        }
-        let (_, each) = DTYPES.iter().find(|(it, _)| *it as i32 == found.dtype)?;
-        let bytes = usize::try_from(size).ok()?.checked_mul(*each)?;
-        Some(start..start.checked_add(bytes)?)
-    }
+/// The bytes of a number of a dtype that is updated.
+fn size_of(dtype: i32) -> Option<usize> {
+    let mut known = DTYPES.iter();
+    let found = known.find(|(known, _)| *known as i32 == dtype);
+    found.map(|(_, size)| *size)
 }
 
-/// The dims of a `DDim`.
-///
-/// # Safety
-/// `read` points to one: nine dims and a rank.
-unsafe fn dims(read: *const i64) -> Option<SmallVec<[i64; 4]>> {
-    // SAFETY: by contract.
-    let rank = unsafe { read.add(MAX_RANK).cast::<i32>().read() };
-    let rank = usize::try_from(rank).ok().filter(|it| *it <= MAX_RANK)?;
-    // SAFETY: by contract.
-    Some((0..rank).map(|at| unsafe { read.add(at).read() }).collect())
-}
-
-fn reader(py: Python<'_>) -> Option<&'static Reader> {
-    let reader = READER.get_or_init(py, || match open(py) {
-        Ok(reader) => Some(reader),
-        Err(err) => {
-            log::info!(target: "paddle_sot_rs.guards", "optimizers run Paddle's own steps: {err}");
-            None
-        }
-    });
-    reader.as_ref()
-}
-
-fn open(py: Python<'_>) -> Result<Reader, String> {
-    if !super::reads_natively(py) {
-        return Err("tensors are read through attributes".into());
-    }
-    let library = libpaddle_core(py)?;
-    let text = |err: libloading::Error| err.to_string();
-    // SAFETY: the mangled names fix the signatures: const member functions of `paddle::Tensor`
-    // without arguments; `dims()` and `strides()` return references to a `phi::DDim`, `dtype()` an
-    // `int`-sized enum.
-    unsafe {
-        Ok(Reader {
-            dims: *library
-                .get::<DimsFn>(b"_ZNK6paddle6Tensor4dimsEv\0")
-                .map_err(text)?,
-            strides: *library
-                .get::<DimsFn>(b"_ZNK6paddle6Tensor7stridesEv\0")
-                .map_err(text)?,
-            dtype: *library
-                .get::<IntFn>(b"_ZNK6paddle6Tensor5dtypeEv\0")
-                .map_err(text)?,
-            dense: *library
-                .get::<BoolFn>(b"_ZNK6paddle6Tensor15is_dense_tensorEv\0")
-                .map_err(text)?,
-            initialized: *library
-                .get::<BoolFn>(b"_ZNK6paddle6Tensor11initializedEv\0")
-                .map_err(text)?,
-            data: *library
-                .get::<PointerFn>(b"_ZNK6paddle6Tensor4dataEv\0")
-                .map_err(text)?,
-            _library: library,
-        })
-    }
+/// Dtype and dims of a dense tensor with memory.
+fn metadata(tensor: &Bound<'_, PyAny>) -> Option<(i32, SmallVec<[i64; 4]>)> {
+    let (py, object) = (tensor.py(), tensor.as_ptr());
+    let found = dtype_and_dims(py, object)?;
+    storage::has_memory(py, object).then_some(found)
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::library::{libpaddle, libpaddle_core};
+use super::library::{libpaddle, libpaddle_core, opened};
 use super::tensor::tensor_of;
 use crate::paddle::Paddle;
 use paddle_sot_cpython::frame::Modules;
@@ -16,6 +16,7 @@ use paddle_sot_cpython::native;
 
 type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
 type PointerFn = unsafe extern "C" fn(*const c_void) -> *const u8;
+type DimsFn = unsafe extern "C" fn(*const c_void) -> *const i64;
 type SizeFn = unsafe extern "C" fn(*const c_void) -> usize;
 type TensorFn = unsafe extern "C" fn(*const c_void) -> *const c_void;
 
@@ -23,6 +24,7 @@ pub(super) struct Reader {
     dense: BoolFn,
     initialized: BoolFn,
     data: PointerFn,
+    strides: DimsFn,
     /// Of a `phi::DenseTensor`: the bytes from its first number to the end of its memory.
     size: SizeFn,
     /// The gradient of a tensor; null where it has none.
@@ -38,8 +40,8 @@ pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
     let bindings = libpaddle(py)?;
     let text = |err: libloading::Error| err.to_string();
     // SAFETY: the mangled names fix the signatures: const member functions without arguments, of
-    // `paddle::Tensor` and of `phi::DenseTensor`, and a static one of a tensor that answers with a
-    // pointer to another.
+    // `paddle::Tensor` and of `phi::DenseTensor`, of which `strides()` returns a reference to a
+    // `phi::DDim`, and a static one of a tensor that answers with a pointer to another.
     let reader = unsafe {
         Reader {
             dense: *library
@@ -50,6 +52,9 @@ pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
                 .map_err(text)?,
             data: *library
                 .get::<PointerFn>(b"_ZNK6paddle6Tensor4dataEv\0")
+                .map_err(text)?,
+            strides: *library
+                .get::<DimsFn>(b"_ZNK6paddle6Tensor7stridesEv\0")
                 .map_err(text)?,
             size: *library
                 .get::<SizeFn>(b"_ZNK3phi11DenseTensor11memory_sizeEv\0")
@@ -226,14 +231,37 @@ fn all<T>(
 }
 
 fn reader(py: Python<'_>) -> Option<&'static Reader> {
-    let reader = READER.get_or_init(py, || match open(py) {
-        Ok(reader) => Some(reader),
-        Err(err) => {
-            log::info!(target: "paddle_sot_rs.guards", "nobody knows where tensors lie: {err}");
-            None
+    let without = "nobody knows where tensors lie";
+    opened(py, &READER, open, ("paddle_sot_rs.guards", without))
+}
+
+/// Whether it is known that an object, which is a `paddle.Tensor`, has memory.
+pub(super) fn has_memory(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
+    reader(py).is_some_and(|reader| reader.memory(object).is_some())
+}
+
+/// Where the numbers of such an object lie, of these dims and so many bytes each; `None` where there
+/// are gaps between them.
+pub(super) fn numbers(
+    py: Python<'_>,
+    object: *mut ffi::PyObject,
+    dims: &[i64],
+    each: usize,
+) -> Option<Range<usize>> {
+    let reader = reader(py)?;
+    let start = reader.memory(object)?.start;
+    // SAFETY: it is a dense tensor with memory, which has as many strides as dims.
+    let strides = unsafe { (reader.strides)(tensor_of(object)) };
+    let mut size: i64 = 1;
+    for (at, dim) in dims.iter().enumerate().rev() {
+        // SAFETY: as above.
+        if *dim != 1 && unsafe { strides.add(at).read() } != size {
+            return None;
         }
-    });
-    reader.as_ref()
+        size = size.checked_mul(*dim)?;
+    }
+    let bytes = usize::try_from(size).ok()?.checked_mul(each)?;
+    Some(start..start.checked_add(bytes)?)
 }
 
 /// Whether two objects, known to be `paddle.Tensor`s, surely have no memory in common. Their memory

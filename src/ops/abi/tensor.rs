@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use smallvec::SmallVec;
 
 use super::guards::TensorGuard;
-use super::library::libpaddle_core;
+use super::library::{libpaddle_core, opened};
 use crate::paddle::tensor_meta;
 use paddle_sot_cpython::frame::Modules;
 
@@ -49,15 +49,8 @@ static READER: PyOnceLock<Option<Reader>> = PyOnceLock::new();
 const MAX_RANK: usize = 9;
 
 fn reader(py: Python<'_>) -> Option<&'static Reader> {
-    READER
-        .get_or_init(py, || match open(py) {
-            Ok(reader) => Some(reader),
-            Err(err) => {
-                log::info!(target: "paddle_sot_rs.guards", "tensors are read through attributes: {err}");
-                None
-            }
-        })
-        .as_ref()
+    let without = "tensors are read through attributes";
+    opened(py, &READER, open, ("paddle_sot_rs.guards", without))
 }
 
 /// Whether tensors are read without running any code.
@@ -279,6 +272,28 @@ fn native_matches(reader: &Reader, object: *mut ffi::PyObject, guard: &TensorGua
         // Without an autograd object the attribute reads True.
         let stop = meta.is_null() || meta.add(reader.stop_gradient_at).cast::<i32>().read() != 0;
         stop == guard.stop_gradient
+    }
+}
+
+/// Dtype and dims of an object that is known to be a `paddle.Tensor`; `None` of what is not dense,
+/// or cannot be read natively.
+pub(super) fn dtype_and_dims(
+    py: Python<'_>,
+    object: *mut ffi::PyObject,
+) -> Option<(i32, SmallVec<[i64; 4]>)> {
+    let reader = reader(py)?;
+    let tensor = tensor_of(object);
+    // SAFETY: the caller knows the object to be a live tensor; its first word is null where it is
+    // undefined, and the accessors take any other that is dense. A `DDim` is nine dims and a rank.
+    unsafe {
+        if tensor.cast::<*const c_void>().read().is_null() || !(reader.dense)(tensor) {
+            return None;
+        }
+        let dims = (reader.dims)(tensor);
+        let rank = usize::try_from(dims.add(MAX_RANK).cast::<i32>().read());
+        let rank = rank.ok().filter(|rank| *rank <= MAX_RANK)?;
+        let dims = (0..rank).map(|at| dims.add(at).read()).collect();
+        Some(((reader.dtype)(tensor), dims))
     }
 }
 
