@@ -744,6 +744,19 @@ def optimizer_updates(
 def are_in_any_order(*lists: list[Any]) -> bool:
     """Whether tensors of these lists surely have no memory in common: they may be updated in any order."""
 
+def clear_gradients(optimizer: Any, to_zero: bool) -> None:
+    """`optimizer.clear_grad(to_zero)`, of an optimizer that holds nothing of the user's."""
+
+def prepare_step(optimizer: Any, parts: list[tuple[list[Any], list[Any], list[Any]]], run: Callable[..., None]) -> None:
+    """Keeps what runs a step of an optimizer.
+
+    It is called with a list of the gradients of each part, and the optimizer. A part: parameters, those of them that
+    are updated, and the states of those.
+    """
+
+def prepared_step(optimizer: Any) -> tuple[Callable[..., None], list[list[Any]]] | None:
+    """What was kept, and the gradients that there are now; None where something is not as it was."""
+
 def whole_arguments() -> dict[str, int]:
     """The functions whose arguments are whole numbers and lists of them, and from which place on."""
 

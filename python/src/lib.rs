@@ -80,6 +80,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(registry::whole_arguments, module)?)?;
     module.add_function(wrap_pyfunction!(optimizers::optimizer_updates, module)?)?;
     module.add_function(wrap_pyfunction!(optimizers::are_in_any_order, module)?)?;
+    module.add_function(wrap_pyfunction!(optimizers::clear_gradients, module)?)?;
+    module.add_function(wrap_pyfunction!(optimizers::prepare_step, module)?)?;
+    module.add_function(wrap_pyfunction!(optimizers::prepared_step, module)?)?;
     module.add_class::<frame::CustomCode>()?;
     module.add_class::<frame::Frame>()?;
     module.add_function(wrap_pyfunction!(frame::set_eval_frame, module)?)?;

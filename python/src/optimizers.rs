@@ -38,3 +38,28 @@ pub fn optimizer_updates<'py>(
 pub fn are_in_any_order(lists: Vec<Bound<'_, PyList>>) -> bool {
     abi::are_in_any_order(&lists)
 }
+
+/// Keeps what runs a step of an optimizer: see `abi::prepare_step`.
+#[pyfunction]
+pub fn prepare_step(
+    optimizer: &Bound<'_, PyAny>,
+    parts: Vec<abi::StepPart<'_>>,
+    run: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    abi::prepare_step(optimizer, &parts, run)
+}
+
+/// What runs a step of an optimizer, and the gradients of each part; `None` where it has to be
+/// prepared.
+#[pyfunction]
+pub fn prepared_step<'py>(
+    optimizer: &Bound<'py, PyAny>,
+) -> PyResult<Option<abi::PreparedRun<'py>>> {
+    abi::prepared_step(optimizer)
+}
+
+/// `Optimizer.clear_grad`, of an optimizer that holds nothing of the user's.
+#[pyfunction]
+pub fn clear_gradients(optimizer: &Bound<'_, PyAny>, to_zero: bool) -> PyResult<()> {
+    abi::clear_gradients(optimizer, to_zero)
+}

@@ -50,30 +50,41 @@ class _OwnStepError(Exception):
 
 def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any], Any]:
     """The function of an optimizer that runs its step; `note` is told why it is Paddle's own."""
+    known = _core.prepared_step(optimizer)
+    if known is not None and _is_alone():
+        run, gradients = known
+        return functools.partial(run, gradients)
     try:
         known = _KINDS.get(type(optimizer))
         if known is None:
             raise _OwnStepError(f"optimizers of class {type(optimizer).__name__} are not prepared")
         tables_of, kernel = known
         parts = list(_parts(optimizer, tables_of))
-        rate = optimizer._learning_rate_map.get(framework.default_main_program())
+        rate = _rate(optimizer)
         if rate is None:
             raise _OwnStepError("states are made")
     except _OwnStepError as error:
         if note is not None:
             note(str(error))
         return type(optimizer).step
+    # Settings of groups are written to the optimizer in each step.
+    if [group for group, _ in parts] == [None]:
+        ((_, given),) = parts
+        held = (optimizer._param_groups, given.parameters, [state for states in given.states for state in states])
+        _core.prepare_step(optimizer, [held], functools.partial(_run_again, kernel, given, rate))
+    return functools.partial(_run, kernel, parts, rate)
 
-    def step(optimizer: Any) -> None:
-        tracer = framework._dygraph_tracer()
-        had_gradients = tracer._has_grad
-        tracer._has_grad = False
-        try:
-            _run(optimizer, kernel, parts, rate)
-        finally:
-            tracer._has_grad = had_gradients
 
-    return step
+def _rate(optimizer: Any) -> Any:
+    """The tensor of the learning rate, if it was made."""
+    return optimizer._learning_rate_map.get(framework.default_main_program())
+
+
+def _run_again(kernel: Any, given: Updates, rate: Any, gradients: list[list[Any]], optimizer: Any) -> None:
+    """A step that was prepared by an earlier one, with the gradients that there are now."""
+    (own,) = gradients
+    now = Updates(given.parameters, own, given.states, given.rates, given.regularizers)
+    _run(kernel, [(None, now)], rate, optimizer)
 
 
 def scaler_step_of(note: Callable[[str], None] | None, scaler: Any, optimizer: Any) -> Callable[[Any, Any], Any]:
@@ -89,7 +100,17 @@ def noting(name: str, note: Callable[[str], None] | None) -> Callable[..., Any]:
     return functools.partial({"step_of": step_of, "scaler_step_of": scaler_step_of}[name], note)
 
 
-def _run(optimizer: Any, kernel: Any, parts: Parts, rate: Any) -> None:
+def _run(kernel: Any, parts: Parts, rate: Any, optimizer: Any) -> None:
+    tracer = framework._dygraph_tracer()
+    had_gradients = tracer._has_grad
+    tracer._has_grad = False
+    try:
+        _update(kernel, parts, rate, optimizer)
+    finally:
+        tracer._has_grad = had_gradients
+
+
+def _update(kernel: Any, parts: Parts, rate: Any, optimizer: Any) -> None:
     for group, given in parts:
         clip = optimizer._grad_clip if group is None else group["grad_clip"]
         if type(clip) is ClipGradByGlobalNorm:
@@ -155,15 +176,19 @@ def _check_state(optimizer: Any) -> None:
         raise _OwnStepError("its states are fused")
     if optimizer._auxiliary_vars.get("found_inf") is not None:
         raise _OwnStepError("a scaler looks for gradients that are not finite")
-    is_alone = (
+    if not _is_alone():
+        raise _OwnStepError("it is sharded, or steps inside of a program")
+
+
+def _is_alone() -> bool:
+    """Whether nothing but the optimizer says what a step does."""
+    return (
         not base.g_shard_bypass_dygraph_optimizer
         and _fsdp_context() is None
         # Off it is cheap to see; where it is on, the answer takes the number of processes.
         and not (getattr(auto_dp_utils, "_enable_auto_dp_mode", True) and auto_dp_utils.in_auto_dp_mode())
         and not paddle.base.dygraph.base.in_to_static_mode()
     )
-    if not is_alone:
-        raise _OwnStepError("it is sharded, or steps inside of a program")
 
 
 def _tables(optimizer: Any, *kinds: str) -> tuple[dict[str, Any], ...]:

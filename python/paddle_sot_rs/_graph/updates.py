@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import paddle
 from paddle import _C_ops
+from paddle.autograd import PyLayer
 from paddle.base import core, framework
 from paddle.nn import ClipGradByGlobalNorm
 from paddle.regularizer import L2Decay
@@ -154,5 +155,36 @@ _NOT_DRAWN = ("",) if "dump_backward_graph_path" in inspect.signature(paddle.aut
 
 
 def arrive(leaves: list[Any], gradients: list[Any]) -> None:
-    """What the walk back does where it arrives at leaves: each gradient is its own, or is added to it."""
+    """What the walk back does at leaves: each gradient is its own, or is added to it.
+
+    A walk that begins at the leaf copies what it is given.
+    """
     core.eager.run_backward(leaves, gradients, False, *_NOT_DRAWN)
+
+
+class _Given:
+    """Gradients, and what an operation returns: `apply` looks for tensors in containers."""
+
+    def __init__(self, gradients: list[Any]) -> None:
+        self.gradients = tuple(gradients)
+        self.result = _C_ops.full([], 0.0, paddle.float32, framework._current_expected_place())
+
+
+class _Arrival(PyLayer):  # type: ignore[misc]
+    """An operation on leaves whose gradients are known."""
+
+    @staticmethod
+    def forward(ctx: Any, given: _Given, *leaves: Any) -> Any:
+        ctx.given = given
+        return given.result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return ctx.given.gradients
+
+
+def arrive_uncopied(leaves: list[Any], gradients: list[Any]) -> None:
+    """The same of large gradients, which the leaves take: the walk goes through an operation."""
+    for gradient in gradients:
+        gradient.stop_gradient = False
+    _Arrival.apply(_Given(gradients), *leaves).backward()

@@ -1,4 +1,4 @@
-//! A graph that has computed the gradients of its results, which leave it as a backward leaves them.
+//! A graph that computes the gradients of its results, which leave it as a backward leaves them.
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;

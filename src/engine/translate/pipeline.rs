@@ -458,11 +458,12 @@ fn trace_once(
     };
     // Nothing is rolled back any more.
     let settled = deferred::settle(&mut tracer)?;
+    let joins = deferred::joined::joins(&tracer);
     if let Some(at) = settled.or_else(|| deferred::unchanged::settle(&mut tracer)) {
-        *otherwise = Some(Otherwise::NotDeferred(at));
+        // What is read for its gradients may be what cannot be told apart.
+        *otherwise = Some(joins.map_or(Otherwise::NotDeferred(at), Otherwise::Apart));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
-    let joins = deferred::joined::joins(&tracer);
     if let Some(at) = joins {
         let least = chosen.min_training_size;
         let is_whole = !by_calls && emission.alone.is_empty();

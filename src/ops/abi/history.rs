@@ -2,15 +2,14 @@
 //!
 //! A backward frees what its nodes hold, and whoever goes through one of them again is told so.
 //! What a graph computes together with its gradients has no nodes: its results get such a node
-//! behind it, of an operation that was made and gone through for them. `egr::EagerUtils::SetHistory`
-//! is how Paddle's operations note what they made; it is exported.
+//! behind it, of an operation that was made and gone through for them.
+//! `egr::EagerUtils::SetHistory` is how Paddle's operations note what they made; it is exported.
 
 use std::ffi::c_void;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyAny;
 
 use super::edges;
 use super::library::{libpaddle, opened};
@@ -27,9 +26,7 @@ pub(super) struct History {
     meta: MetaFn,
     place: PlaceFn,
     note: NoteFn,
-    /// Copies a tensor: the operation that is made.
-    assign: Py<PyAny>,
-    /// What is copied.
+    /// What the operation that is made copies.
     copied: Py<PyAny>,
     // The functions live as long as the library.
     _library: libloading::Library,
@@ -64,7 +61,7 @@ impl History {
     fn spend(&self, tensor: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = tensor.py();
         let leaf = edges::stand_in(self.copied.bind(py))?;
-        let spent = self.assign.bind(py).call1((&leaf,))?;
+        let spent = leaf.call_method0(pyo3::intern!(py, "clone"))?;
         Paddle::original(&spent, pyo3::intern!(py, "backward"))?;
         tensor.setattr(pyo3::intern!(py, "stop_gradient"), false)?;
         edges::with_shared_node(&spent, |node| {
@@ -94,15 +91,9 @@ pub(super) fn open(py: Python<'_>) -> Result<History, String> {
     }
     let library = libpaddle(py)?;
     let text = |err: libloading::Error| err.to_string();
-    let made = || -> PyResult<_> {
-        let paddle = py.module("paddle")?;
-        let assign = paddle.getattr("_C_ops")?.getattr("assign")?;
-        Ok((
-            assign.unbind(),
-            paddle.call_method1("zeros", ((),))?.unbind(),
-        ))
-    };
-    let (assign, copied) = made().map_err(|err| err.to_string())?;
+    let paddle = py.module("paddle").map_err(|err| err.to_string())?;
+    let copied = paddle.call_method1("to_tensor", (0.0,));
+    let copied = copied.map_err(|err| err.to_string())?.unbind();
     // SAFETY: the mangled names fix the signatures:
     // `AutogradMeta* EagerUtils::autograd_meta(Tensor*)`,
     // `void EagerUtils::SetOutRankWithSlot(AutogradMeta*, size_t)` and
@@ -122,7 +113,6 @@ pub(super) fn open(py: Python<'_>) -> Result<History, String> {
                     b"_ZN3egr10EagerUtils10SetHistoryEPNS_12AutogradMetaERKSt10shared_ptrINS_12GradNodeBaseEE\0",
                 )
                 .map_err(text)?,
-            assign,
             copied,
             _library: library,
         }
@@ -134,8 +124,8 @@ pub(super) fn open(py: Python<'_>) -> Result<History, String> {
     }
 }
 
-/// A tensor that is given a history has gradients, is no leaf, and no backward goes through it; what
-/// is computed from it has gradients up to it.
+/// A tensor that is given a history has gradients, is no leaf, and no backward goes through it;
+/// what is computed from it has gradients up to it.
 fn self_test(py: Python<'_>, history: &History) -> PyResult<bool> {
     let paddle = py.module("paddle")?;
     let enabled = paddle.call_method0("enable_grad")?;

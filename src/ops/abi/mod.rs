@@ -19,10 +19,12 @@ mod numbers;
 mod optimizer_updates;
 mod own_version;
 mod plain_optimizer;
+mod prepared_step;
 mod self_tests;
 mod shared_ptr;
 mod storage;
 mod tensor;
+mod unchanged_objects;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -39,9 +41,12 @@ pub use guards::{ArrayGuard, TensorGuard, open_dims};
 pub use history::{can_spend, spend};
 pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::{is_cpu_place, sampled};
-pub use optimizer_updates::{Updates, are_in_any_order, updates as optimizer_updates};
+pub use optimizer_updates::{
+    Updates, are_in_any_order, clear_gradients, updates as optimizer_updates,
+};
 pub use own_version::with_own_version;
 pub use plain_optimizer::{is_plain_optimizer, is_text_or_texts};
+pub use prepared_step::{PreparedRun, StepPart, prepare_step, prepared_step};
 pub use self_tests::layout_faults;
 pub use storage::{are_apart, is_apart_from_all};
 pub use tensor::{

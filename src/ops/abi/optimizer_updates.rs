@@ -144,6 +144,48 @@ fn own<'py>(parameter: &Bound<'py, PyAny>) -> PyResult<Option<Own<'py>>> {
     })
 }
 
+/// `Optimizer.clear_grad` of an optimizer that is plain: it clears the gradients of all parameters
+/// that take one.
+///
+/// # Errors
+/// What Paddle raises.
+pub fn clear_gradients(optimizer: &Bound<'_, PyAny>, to_zero: bool) -> PyResult<()> {
+    let py = optimizer.py();
+    let list = optimizer.getattr(intern!(py, "_parameter_list"))?;
+    let mut parameters = Vec::new();
+    let mut add = |list: Bound<'_, PyAny>| -> PyResult<()> {
+        for parameter in list.try_iter()? {
+            let parameter = parameter?;
+            let stops = match stops_gradient(py, parameter.as_ptr()) {
+                Some(stops) => stops,
+                None => parameter
+                    .getattr(intern!(py, "stop_gradient"))?
+                    .is_truthy()?,
+            };
+            if !stops {
+                parameters.push(parameter.unbind());
+            }
+        }
+        Ok(())
+    };
+    let in_groups = !list.is_none() && list.get_item(0)?.is_instance_of::<PyDict>();
+    if in_groups {
+        for group in optimizer
+            .getattr(intern!(py, "_param_groups"))?
+            .try_iter()?
+        {
+            add(group?.get_item(intern!(py, "params"))?)?;
+        }
+    } else {
+        add(list)?;
+    }
+    for parameter in parameters {
+        let parameter = parameter.bind(py);
+        parameter.call_method1(intern!(py, "clear_gradient"), (to_zero,))?;
+    }
+    Ok(())
+}
+
 /// The state of a parameter in a table.
 fn state<'py>(
     table: &Bound<'py, PyAny>,
@@ -189,7 +231,7 @@ fn size_of(dtype: i32) -> Option<usize> {
 }
 
 /// Dtype and dims of a dense tensor with memory.
-fn metadata(tensor: &Bound<'_, PyAny>) -> Option<(i32, SmallVec<[i64; 4]>)> {
+pub(super) fn metadata(tensor: &Bound<'_, PyAny>) -> Option<(i32, SmallVec<[i64; 4]>)> {
     let (py, object) = (tensor.py(), tensor.as_ptr());
     let found = dtype_and_dims(py, object)?;
     storage::has_memory(py, object).then_some(found)

@@ -5,6 +5,8 @@
 //! through by code of its own, and a parameter, group or clip may hold functions. So classes are
 //! compared by identity, all the way down; of what is not known a step may run anything.
 
+use std::sync::{LazyLock, Mutex};
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -16,6 +18,10 @@ use pyo3::types::{
 use paddle_sot_cpython::frame::Modules;
 use paddle_sot_cpython::native::{self, instance_dict, to_bound};
 use paddle_sot_cpython::obj::names_of_code;
+use paddle_sot_cpython::sync::lock;
+use rustc_hash::FxHashMap;
+
+use super::unchanged_objects::{Notes, Unchanged};
 
 /// Containers in containers that are looked into.
 const DEEPEST: usize = 6;
@@ -46,7 +52,38 @@ const MAKERS: &[&str] = &["_init_func", "_init_op_creator"];
 /// Whether no code of the user's runs where a step reads what an optimizer holds. The class of a
 /// scheduler, and a function that answers which parameters decay, are asked by who calls this.
 pub fn is_plain_optimizer(optimizer: &Bound<'_, PyAny>) -> bool {
-    is_plain(optimizer).unwrap_or(false)
+    let address = optimizer.as_ptr() as usize;
+    let known = lock(&PLAIN).remove(&address);
+    let known = known.filter(|known| known.is_so(optimizer.py()));
+    let (is_plain, known) = match known {
+        Some(known) => (true, Some(known)),
+        None => looked_into(optimizer),
+    };
+    if let Some(known) = known {
+        let mut plain = lock(&PLAIN);
+        if plain.len() >= MOST_KNOWN {
+            plain.clear();
+        }
+        plain.insert(address, known);
+    }
+    is_plain
+}
+
+/// Those that were found to be plain, by address, with what says that they still are.
+static PLAIN: LazyLock<Mutex<FxHashMap<usize, Unchanged>>> = LazyLock::new(Mutex::default);
+/// Most of them: some may be gone.
+const MOST_KNOWN: usize = 64;
+
+/// What says that a plain optimizer, and all that it holds, is what it is now; `None` of another
+/// one, or where nothing tells.
+pub(super) fn unchanged(optimizer: &Bound<'_, PyAny>) -> Option<Unchanged> {
+    looked_into(optimizer).1
+}
+
+fn looked_into(optimizer: &Bound<'_, PyAny>) -> (bool, Option<Unchanged>) {
+    let mut notes = Notes::new();
+    let is_plain = is_plain(optimizer, &mut notes).unwrap_or(false);
+    (is_plain, notes.end().filter(|_| is_plain))
 }
 
 /// Whether it is a text, or a container of Python's that holds texts alone.
@@ -54,17 +91,20 @@ pub fn is_text_or_texts(value: &Bound<'_, PyAny>) -> bool {
     is_text(value) || is_container(value) && are_texts(value).unwrap_or(false)
 }
 
-fn is_plain(optimizer: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn is_plain(optimizer: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
     let Some(own) = attributes(optimizer) else {
         return Ok(false);
     };
     let class = optimizer.get_type();
+    notes.class_of(optimizer);
+    notes.class(&class);
+    notes.own_dict(optimizer, &own);
     let mut groups: Vec<Bound<'_, PyAny>> = Vec::new();
     for (name, value) in &own {
         let Ok(text) = name.cast_exact::<PyString>() else {
             return Ok(false);
         };
-        if has_descriptor(&class, &name) {
+        if has_descriptor(&class, &name, notes) {
             return Ok(false);
         }
         let is_plain = match text.to_str()? {
@@ -73,12 +113,19 @@ fn is_plain(optimizer: &Bound<'_, PyAny>) -> PyResult<bool> {
                 let is_known = groups.iter().any(|known| known.is(&value));
                 is_known || {
                     groups.push(value.clone());
-                    is_plain_list(&value)?
+                    is_plain_list(&value, notes)?
                 }
             }
-            "_learning_rate" => is_value(&value, DEEPEST)? || is_plain_scheduler(&value)?,
-            "_apply_decay_param_fun" => value.is_none() || knows_texts_alone(&value)?,
-            _ => is_value(&value, DEEPEST)? || is_method_of(&value, optimizer),
+            "_learning_rate" => {
+                is_value(&value, DEEPEST, notes)? || is_plain_scheduler(&value, notes)?
+            }
+            "_apply_decay_param_fun" => {
+                value.is_none() || {
+                    notes.give_up();
+                    knows_texts_alone(&value)?
+                }
+            }
+            _ => is_value(&value, DEEPEST, notes)? || is_method_of(&value, optimizer),
         };
         if !is_plain {
             return Ok(false);
@@ -88,25 +135,31 @@ fn is_plain(optimizer: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Whether a class has something by this name that is asked before the instance is.
-fn has_descriptor(class: &Bound<'_, PyType>, name: &Bound<'_, PyAny>) -> bool {
+fn has_descriptor(class: &Bound<'_, PyType>, name: &Bound<'_, PyAny>, notes: &mut Notes) -> bool {
     let found = native::type_attr(class.as_ptr(), name.as_ptr());
     if found.is_null() {
         return false;
     }
-    let name = intern!(class.py(), "__set__");
+    let py = class.py();
+    let name = intern!(py, "__set__");
     let kind = native::type_of(found);
+    let class = to_bound(py, kind.cast());
+    if class.cast::<PyType>().is_ok_and(native::is_mutable) {
+        notes.give_up();
+    }
     !native::type_attr(kind, name.as_ptr()).is_null()
 }
 
 /// Whether it is a list of Python's own, of parameters and groups of such.
-fn is_plain_list(list: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn is_plain_list(list: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
     let Ok(list) = list.cast_exact::<PyList>() else {
         return Ok(false);
     };
+    notes.items(list.as_any());
     for item in list {
         let is_plain = match item.cast_exact::<PyDict>() {
-            Ok(group) => is_plain_group(group)?,
-            Err(_) => is_plain_parameter(&item)?,
+            Ok(group) => is_plain_group(group, notes)?,
+            Err(_) => is_plain_parameter(&item, notes)?,
         };
         if !is_plain {
             return Ok(false);
@@ -115,12 +168,13 @@ fn is_plain_list(list: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-fn is_plain_group(group: &Bound<'_, PyDict>) -> PyResult<bool> {
+fn is_plain_group(group: &Bound<'_, PyDict>, notes: &mut Notes) -> PyResult<bool> {
+    notes.dict(group);
     for (name, value) in group {
         let is_plain = is_text(&name)
             && match name.eq(intern!(name.py(), "params"))? {
-                true => is_plain_list(&value)?,
-                false => is_value(&value, DEEPEST)?,
+                true => is_plain_list(&value, notes)?,
+                false => is_value(&value, DEEPEST, notes)?,
             };
         if !is_plain {
             return Ok(false);
@@ -135,18 +189,19 @@ pub(super) fn is_parameter(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     is_one_of(object, &CLASSES, &INERT[..2])
 }
 
-fn is_plain_parameter(parameter: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn is_plain_parameter(parameter: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
     if !is_parameter(parameter)? {
         return Ok(false);
     }
     let Some(own) = attributes(parameter) else {
         return Ok(true);
     };
+    notes.own_dict(parameter, &own);
     for (name, value) in own {
         let Ok(text) = name.cast_exact::<PyString>() else {
             return Ok(false);
         };
-        if !is_value(&value, DEEPEST)? && !MAKERS.contains(&text.to_str()?) {
+        if !is_value(&value, DEEPEST, notes)? && !MAKERS.contains(&text.to_str()?) {
             return Ok(false);
         }
     }
@@ -154,39 +209,47 @@ fn is_plain_parameter(parameter: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Whether a value, and all that it holds, computes and is looked up as Paddle and Python do it.
-fn is_value(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+fn is_value(value: &Bound<'_, PyAny>, depth: usize, notes: &mut Notes) -> PyResult<bool> {
     static INERT_CLASSES: Classes = Classes::new();
     static CALLED_CLASSES: Classes = Classes::new();
-    if is_number_or_text(value) || is_one_of(value, &INERT_CLASSES, INERT)? {
+    if is_number_or_text(value) {
+        return Ok(true);
+    }
+    if is_one_of(value, &INERT_CLASSES, INERT)? {
+        notes.class_of(value);
         return Ok(true);
     }
     let Some(depth) = depth.checked_sub(1) else {
         return Ok(false);
     };
     if let Ok(dict) = value.cast_exact::<PyDict>() {
-        return are_entries(dict, depth);
+        notes.dict(dict);
+        return are_entries(dict, depth, notes);
     }
     if is_container(value) {
-        return are_values(value, depth);
+        return are_values(value, depth, notes);
     }
     if is_one_of(value, &CALLED_CLASSES, CALLED)? {
+        notes.class_of(value);
         return match attributes(value) {
-            Some(held) => are_entries(&held, depth),
+            Some(held) => {
+                notes.own_dict(value, &held);
+                are_entries(&held, depth, notes)
+            }
             None => Ok(true),
         };
     }
-    if is_tables_of_paddle(value)? {
-        return value
-            .cast::<PyDict>()
-            .map_or(Ok(false), |dict| are_entries(dict, depth));
+    if let (Ok(dict), true) = (value.cast::<PyDict>(), is_tables_of_paddle(value, notes)?) {
+        notes.dict(dict);
+        return are_entries(dict, depth, notes);
     }
     let class = value.get_type();
     Ok(native::is_scalar_class(class.as_any()))
 }
 
-fn are_entries(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<bool> {
+fn are_entries(dict: &Bound<'_, PyDict>, depth: usize, notes: &mut Notes) -> PyResult<bool> {
     for (key, value) in dict {
-        if !is_value(&key, depth)? || !is_value(&value, depth)? {
+        if !is_value(&key, depth, notes)? || !is_value(&value, depth, notes)? {
             return Ok(false);
         }
     }
@@ -194,9 +257,12 @@ fn are_entries(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<bool> {
 }
 
 /// The same of a container of Python's own.
-fn are_values(container: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+fn are_values(container: &Bound<'_, PyAny>, depth: usize, notes: &mut Notes) -> PyResult<bool> {
+    if !container.is_exact_instance_of::<PyTuple>() {
+        notes.items(container);
+    }
     for item in container.try_iter()? {
-        if !is_value(&item?, depth)? {
+        if !is_value(&item?, depth, notes)? {
             return Ok(false);
         }
     }
@@ -227,14 +293,17 @@ fn is_container(value: &Bound<'_, PyAny>) -> bool {
 
 /// Whether it is a dict of C code, such as the tables of optimizers: Paddle's function makes a
 /// missing one.
-fn is_tables_of_paddle(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn is_tables_of_paddle(value: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
     let py = value.py();
     if value.cast::<PyDict>().is_err() || native::is_mutable(&value.get_type()) {
         return Ok(false);
     }
-    let Some(maker) = value.getattr_opt(intern!(py, "default_factory"))? else {
+    let name = intern!(py, "default_factory");
+    let Some(maker) = value.getattr_opt(name)? else {
+        notes.give_up();
         return Ok(true);
     };
+    notes.field(value, name, &maker);
     let Ok(maker) = maker.cast_exact::<PyFunction>() else {
         return Ok(maker.is_none() || maker.is(py.get_type::<PyDict>()));
     };
@@ -253,7 +322,7 @@ fn is_tables_of_paddle(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// Whether a scheduler's rate is a number of Python's own.
-fn is_plain_scheduler(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn is_plain_scheduler(value: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
     static CLASSES: Classes = Classes::new();
     let classes = CLASSES.get_or_try_init(value.py(), || found(value.py(), SCHEDULERS))?;
     let order = native::mro(&value.get_type());
@@ -261,12 +330,18 @@ fn is_plain_scheduler(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         .iter()
         .any(|base| classes.iter().any(|it| base.is(it)));
     let own = attributes(value).filter(|_| is_scheduler);
-    match own
-        .map(|own| own.get_item(intern!(value.py(), "last_lr")))
-        .transpose()?
-        .flatten()
-    {
-        Some(rate) => is_value(&rate, 1),
+    let name = intern!(value.py(), "last_lr");
+    match own.map(|own| own.get_item(name)).transpose()?.flatten() {
+        Some(rate) if rate.is_exact_instance_of::<PyFloat>() => {
+            notes.class_of(value);
+            notes.class(&value.get_type());
+            notes.float(value, name);
+            Ok(true)
+        }
+        Some(rate) => {
+            notes.give_up();
+            is_value(&rate, 1, notes)
+        }
         None => Ok(false),
     }
 }

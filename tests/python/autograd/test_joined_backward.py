@@ -142,7 +142,7 @@ def test_steps(step, make):
     answers, translated = run(step, make)
     assert answers[0] == answers[1]
     # Running statistics are written, which may lie in what is cleared.
-    assert joins(translated) == ((step, make) != (cleared_between, Convolutions))
+    assert joins(translated) or (step, make) == (cleared_between, Convolutions)
     assert sot.stats(translated).graph_breaks == []
 
 

@@ -49,8 +49,7 @@ pub fn try_call(
         );
     }
     t.guard_identity(function);
-    let home = t.py.module("paddle_sot_rs._graph.control")?;
-    let callee = Callee::Api(Obj::from(home.getattr("partial_gradients")?));
+    let callee = callee(t.py)?;
     let outputs = t.add(Kind::List(given.outputs));
     let inputs = t.add(Kind::List(given.inputs));
     let seeds = t.add(Kind::List(given.seeds));
@@ -67,6 +66,12 @@ pub fn try_call(
         }
         made => made.map(Some),
     }
+}
+
+/// What makes gradients in a graph.
+pub fn callee(py: Python<'_>) -> PyResult<Callee> {
+    let home = py.module("paddle_sot_rs._graph.control")?;
+    Ok(Callee::Api(Obj::from(home.getattr("partial_gradients")?)))
 }
 
 /// The arguments of the call.

@@ -11,7 +11,7 @@ use pyo3::types::PyBool;
 use crate::abi;
 use crate::backend::BackendError;
 use crate::frame::Modules;
-use crate::graph::{Arg, Callee, SymbolId};
+use crate::graph::{Arg, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
@@ -21,6 +21,10 @@ use crate::simulator::{Step, Tracer, arguments, partial_gradients};
 
 /// Most operations of a graph, without those of its gradients: a longer one is run in pieces.
 const MOST: usize = 250;
+
+/// Most numbers of gradients that are copied to leaves: that takes as long as an operation which
+/// hands them on.
+const MOST_COPIED: i64 = 1 << 15;
 
 /// The backward of a result, where the graph computes its gradients; `None` where it stays apart.
 pub(super) fn backward(t: &mut Tracer<'_>, loss: VarId, symbol: SymbolId) -> Step<Option<Called>> {
@@ -33,8 +37,7 @@ pub(super) fn backward(t: &mut Tracer<'_>, loss: VarId, symbol: SymbolId) -> Ste
         // One may be a gradient that is cleared.
         return Ok(None);
     }
-    let home = t.py.module("paddle_sot_rs._graph.control")?;
-    let callee = Callee::Api(Obj::from(home.getattr("partial_gradients")?));
+    let callee = partial_gradients::callee(t.py)?;
     let flag = |flag: bool| Arg::Const(Obj::from(PyBool::new(t.py, flag).to_owned().into_any()));
     let inputs = leaves.iter().map(|leaf| Arg::Symbol(leaf.symbol)).collect();
     let args = vec![
@@ -81,11 +84,17 @@ pub(super) fn backward(t: &mut Tracer<'_>, loss: VarId, symbol: SymbolId) -> Ste
         let others: Vec<GraphInput> = others.cloned().collect();
         t.read_behind.extend(others);
     }
+    let size: i64 = leaves.iter().map(|leaf| size(t, leaf)).sum();
+    let name = if size > MOST_COPIED {
+        "arrive_uncopied"
+    } else {
+        "arrive"
+    };
     let function = t.py.module("paddle_sot_rs._graph.updates")?;
     let reached = t.add(Kind::List(reached));
     let arriving = t.add(Kind::List(arriving));
     Ok(Some(Called {
-        function: Obj::from(function.getattr("arrive")?),
+        function: Obj::from(function.getattr(name)?),
         args: vec![reached, arriving],
         through: None,
         changes: true,
@@ -96,6 +105,12 @@ pub(super) fn backward(t: &mut Tracer<'_>, loss: VarId, symbol: SymbolId) -> Ste
 /// Whether gradients flow to an input.
 fn flows(t: &Tracer<'_>, input: &GraphInput) -> bool {
     t.graph.sir.carries_gradient(input.symbol)
+}
+
+/// How many numbers an input has.
+fn size(t: &Tracer<'_>, input: &GraphInput) -> i64 {
+    let meta = t.graph.meta(input.symbol);
+    meta.map_or(0, |meta| meta.shape.iter().product())
 }
 
 fn is_parameter(t: &Tracer<'_>, input: &GraphInput) -> bool {

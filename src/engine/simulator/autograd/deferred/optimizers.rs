@@ -179,6 +179,7 @@ fn of_optimizer(
     (args, kwargs): (&[VarId], &Kwargs),
 ) -> Step<Option<Called>> {
     let mut all = vec![optimizer];
+    let mut how_given = None;
     match (args, kwargs) {
         ([], []) => {}
         // How gradients are cleared.
@@ -191,27 +192,46 @@ fn of_optimizer(
                 return Ok(None);
             }
             all.push(*how);
+            how_given = t.const_value(*how).map(|how| how.is_truthy());
         }
         _ => return Ok(None),
     }
     if !steps_quietly(t, optimizer)? {
         return Ok(None);
     }
-    let through = match method.name == "step" {
-        true => Some(short_step(t, "step_of")?),
-        false => None,
-    };
+    let steps = method.name == "step";
+    if let (false, Some(function)) = (steps, clears_natively(t, method)?) {
+        // `zero_grad` is asked for none, which is what `clear_grad` is not asked for.
+        let asked = how_given.transpose()?.unwrap_or(true);
+        let to_zero = t.bool(asked == (method.name == "clear_grad"));
+        return Ok(Some(Called {
+            function,
+            args: vec![optimizer, to_zero],
+            through: None,
+            changes: true,
+            act: Act::Clears,
+        }));
+    }
+    let through = steps.then(|| short_step(t, "step_of")).transpose()?;
     Ok(Some(Called {
         function: method.function.clone(),
         args: all,
         through,
         // Who holds a gradient sees that it is cleared.
         changes: true,
-        act: match method.name == "step" {
-            true => Act::Other,
-            false => Act::Clears,
-        },
+        act: if steps { Act::Other } else { Act::Clears },
     }))
+}
+
+/// What clears gradients as a method of Paddle's does, where that is the one of the base class.
+fn clears_natively(t: &Tracer<'_>, method: &Method) -> Step<Option<Obj>> {
+    let base = t.py.module("paddle.optimizer")?.getattr("Optimizer")?;
+    let own = attributes::lookup(base.cast::<PyType>().map_err(PyErr::from)?, &method.name);
+    if !own.is_some_and(|own| method.function.bind(t.py).is(&own)) {
+        return Ok(None);
+    }
+    let core = t.py.module("paddle_sot_rs._core")?;
+    Ok(Some(Obj::from(core.getattr("clear_gradients")?)))
 }
 
 /// What answers with the function that runs a step, given what that takes; it notes those that run

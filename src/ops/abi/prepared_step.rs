@@ -1,0 +1,206 @@
+//! Steps of optimizers that were prepared: what they update stays what it is while nobody changes
+//! the optimizer.
+//!
+//! Which parameters have a gradient, and the gradients themselves, are asked in each step; so is
+//! the metadata of all, which kernels that update all at once rely on.
+
+use std::sync::{LazyLock, Mutex};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple, PyWeakrefReference};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use paddle_sot_cpython::sync::lock;
+
+use super::optimizer_updates::metadata;
+use super::plain_optimizer;
+use super::tensor::stops_gradient;
+use super::unchanged_objects::Unchanged;
+
+/// A tensor that a step takes, with its metadata.
+struct Taken {
+    tensor: Py<PyAny>,
+    dtype: i32,
+    dims: SmallVec<[i64; 4]>,
+}
+
+impl Taken {
+    fn of(tensor: &Bound<'_, PyAny>) -> Option<Self> {
+        let (dtype, dims) = metadata(tensor)?;
+        let tensor = tensor.clone().unbind();
+        Some(Self {
+            tensor,
+            dtype,
+            dims,
+        })
+    }
+
+    /// Whether another tensor has this metadata.
+    fn is_like(&self, tensor: &Bound<'_, PyAny>) -> bool {
+        let found = metadata(tensor);
+        found.is_some_and(|(dtype, dims)| dtype == self.dtype && dims == self.dims)
+    }
+
+    fn is_so(&self, py: Python<'_>) -> bool {
+        self.is_like(self.tensor.bind(py))
+    }
+}
+
+/// A parameter of the optimizer.
+enum Parameter {
+    /// It is updated.
+    Updated(Taken),
+    /// It has no gradient, or takes none.
+    Left(Py<PyAny>),
+}
+
+/// What a step of one optimizer does.
+struct Prepared {
+    /// What says that the optimizer is what it was.
+    unchanged: Unchanged,
+    /// Parameters, part by part.
+    parts: Vec<Vec<Parameter>>,
+    states: Vec<Taken>,
+    run: Py<PyAny>,
+    /// Takes this from the table when the optimizer goes.
+    _watch: Py<PyAny>,
+}
+
+static PREPARED: LazyLock<Mutex<FxHashMap<usize, Prepared>>> = LazyLock::new(Mutex::default);
+
+/// The gradients of each part.
+pub type Gradients<'py> = Vec<Bound<'py, PyList>>;
+
+impl Prepared {
+    /// The gradients that there are now; `None` where something is not as it was.
+    fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Option<Gradients<'py>>> {
+        if !self.unchanged.is_so(py) || !self.states.iter().all(|it| it.is_so(py)) {
+            return Ok(None);
+        }
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let gradients = PyList::empty(py);
+            for parameter in part {
+                match parameter {
+                    Parameter::Updated(taken) => match gradient(taken.tensor.bind(py))? {
+                        Some(gradient) if taken.is_so(py) && taken.is_like(&gradient) => {
+                            gradients.append(gradient)?;
+                        }
+                        _ => return Ok(None),
+                    },
+                    Parameter::Left(parameter) => {
+                        if gradient(parameter.bind(py))?.is_some() {
+                            return Ok(None);
+                        }
+                    }
+                }
+            }
+            parts.push(gradients);
+        }
+        Ok(Some(parts))
+    }
+}
+
+/// The gradient of a parameter that takes one.
+fn gradient<'py>(parameter: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = parameter.py();
+    if stops_gradient(py, parameter.as_ptr()) != Some(false) {
+        return Ok(None);
+    }
+    let gradient = parameter.call_method0(intern!(py, "_grad_ivar"))?;
+    Ok((!gradient.is_none()).then_some(gradient))
+}
+
+/// What runs a step, and the gradients of each part.
+pub type PreparedRun<'py> = (Bound<'py, PyAny>, Gradients<'py>);
+
+/// What runs a step of this optimizer, with what it is called with: the gradients of each part.
+/// `None` where it has to be prepared.
+///
+/// # Errors
+/// What Paddle raises.
+pub fn prepared_step<'py>(optimizer: &Bound<'py, PyAny>) -> PyResult<Option<PreparedRun<'py>>> {
+    let (py, address) = (optimizer.py(), optimizer.as_ptr() as usize);
+    // Taken out: what is asked runs Paddle's code.
+    let Some(prepared) = lock(&PREPARED).remove(&address) else {
+        return Ok(None);
+    };
+    let Some(gradients) = prepared.gradients(py)? else {
+        return Ok(None);
+    };
+    let run = prepared.run.bind(py).clone();
+    let before = lock(&PREPARED).insert(address, prepared);
+    drop(before);
+    Ok(Some((run, gradients)))
+}
+
+/// Parameters of an optimizer, those of them that are updated, and their states.
+pub type StepPart<'py> = (
+    Vec<Bound<'py, PyAny>>,
+    Vec<Bound<'py, PyAny>>,
+    Vec<Bound<'py, PyAny>>,
+);
+
+/// Keeps what runs a step of an optimizer, and is called with the gradients of each part. Nothing
+/// is kept of one that is not plain.
+///
+/// # Errors
+/// What Paddle raises.
+pub fn prepare_step(
+    optimizer: &Bound<'_, PyAny>,
+    parts: &[StepPart<'_>],
+    run: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let Some(unchanged) = plain_optimizer::unchanged(optimizer) else {
+        return Ok(());
+    };
+    let mut prepared = (Vec::new(), Vec::new());
+    for (all, updated, states) in parts {
+        let mut updated = updated.iter().peekable();
+        let mut parameters = Vec::with_capacity(all.len());
+        for parameter in all {
+            match updated.next_if(|next| next.is(parameter)) {
+                None => parameters.push(Parameter::Left(parameter.clone().unbind())),
+                Some(_) => match Taken::of(parameter) {
+                    Some(taken) => parameters.push(Parameter::Updated(taken)),
+                    None => return Ok(()),
+                },
+            }
+        }
+        let states: Option<Vec<Taken>> = states.iter().map(Taken::of).collect();
+        let (None, Some(states)) = (updated.next(), states) else {
+            return Ok(());
+        };
+        prepared.0.push(parameters);
+        prepared.1.extend(states);
+    }
+    let address = optimizer.as_ptr() as usize;
+    let before = lock(&PREPARED).insert(
+        address,
+        Prepared {
+            unchanged,
+            parts: prepared.0,
+            states: prepared.1,
+            run: run.clone().unbind(),
+            _watch: watch(optimizer, address)?,
+        },
+    );
+    // Outside of the lock: tensors that go may run anything.
+    drop(before);
+    Ok(())
+}
+
+/// A weak reference that lets go of what is kept for an optimizer when that goes.
+fn watch(optimizer: &Bound<'_, PyAny>, address: usize) -> PyResult<Py<PyAny>> {
+    let py = optimizer.py();
+    let gone = move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+        let gone = lock(&PREPARED).remove(&address);
+        drop(gone);
+        Ok::<_, PyErr>(())
+    };
+    let gone = PyCFunction::new_closure(py, None, None, gone)?;
+    let watch = PyWeakrefReference::new_with(optimizer, gone)?;
+    Ok(watch.into_any().unbind())
+}

@@ -1,0 +1,169 @@
+//! Objects that were looked into, and whether anybody has changed them since.
+//!
+//! A walk over attributes, dictionaries and lists notes what it went by: versions of dictionaries,
+//! items of lists, classes. While all of that is as it was, another walk would find the same. The
+//! notes hold nothing: each is reached from one in front of it, parents first, so that what has not
+//! changed is alive. A version of a dictionary is its own for ever, whatever lies at its address.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFloat, PyString};
+
+use paddle_sot_cpython::native;
+
+type Ptr = *mut ffi::PyObject;
+
+/// Something that a walk went by, by addresses.
+enum Note {
+    /// A dictionary that another object holds, and its version.
+    Dict(usize, u64),
+    /// An object, and the version of its own dictionary.
+    OwnDict(usize, u64),
+    /// A list or a set, and its items with their classes.
+    Items(usize, Vec<(usize, usize)>),
+    /// An object whose class may be set to another one, and that class.
+    Class(usize, usize),
+    /// A class, and its version.
+    Version(usize, u32),
+    /// An object, and the name of an attribute in its dictionary that is a `float`.
+    Float(usize, Py<PyString>),
+    /// An object of C code, the name of what it holds, and that.
+    Field(usize, Py<PyString>, usize),
+}
+
+/// What a walk goes by. Once that is something that nothing tells of, nothing is noted.
+pub(super) struct Notes(Option<Vec<Note>>);
+
+impl Notes {
+    /// Of a walk that begins.
+    pub(super) fn new() -> Self {
+        Self(Some(Vec::new()))
+    }
+
+    /// It goes by something that nothing tells of.
+    pub(super) fn give_up(&mut self) {
+        self.0 = None;
+    }
+
+    fn add(&mut self, note: impl FnOnce() -> Note) {
+        if let Some(notes) = &mut self.0 {
+            notes.push(note());
+        }
+    }
+
+    fn version(&mut self, dict: &Bound<'_, PyDict>) -> u64 {
+        let address = dict.as_ptr() as usize;
+        if self.0.is_some() && !native::version_follows(dict.py(), address) {
+            self.give_up();
+        }
+        native::dict_version(address)
+    }
+
+    /// It goes by the items of a dictionary.
+    pub(super) fn dict(&mut self, dict: &Bound<'_, PyDict>) {
+        let version = self.version(dict);
+        self.add(|| Note::Dict(dict.as_ptr() as usize, version));
+    }
+
+    /// It goes by the items of an object's own dictionary.
+    pub(super) fn own_dict(&mut self, object: &Bound<'_, PyAny>, dict: &Bound<'_, PyDict>) {
+        let version = self.version(dict);
+        self.add(|| Note::OwnDict(object.as_ptr() as usize, version));
+    }
+
+    /// It goes by one attribute of an object, which is a `float`; the others change.
+    pub(super) fn float(&mut self, object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) {
+        self.add(|| Note::Float(object.as_ptr() as usize, name.clone().unbind()));
+    }
+
+    /// It goes by what an object of C code holds.
+    pub(super) fn field(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyString>,
+        value: &Bound<'_, PyAny>,
+    ) {
+        let (object, value) = (object.as_ptr() as usize, value.as_ptr() as usize);
+        self.add(|| Note::Field(object, name.clone().unbind(), value));
+    }
+
+    /// It goes by the items of a list or a set.
+    pub(super) fn items(&mut self, container: &Bound<'_, PyAny>) {
+        match items(container) {
+            Ok(items) => self.add(|| Note::Items(container.as_ptr() as usize, items)),
+            Err(_) => self.give_up(),
+        }
+    }
+
+    /// It goes by the class of an object.
+    pub(super) fn class_of(&mut self, object: &Bound<'_, PyAny>) {
+        self.add(|| {
+            let (object, class) = with_class(object.as_ptr());
+            Note::Class(object, class)
+        });
+    }
+
+    /// It goes by what a class is.
+    pub(super) fn class(&mut self, class: &Bound<'_, PyAny>) {
+        match native::type_version(class.as_ptr()) {
+            0 => self.give_up(),
+            version => self.add(|| Note::Version(class.as_ptr() as usize, version)),
+        }
+    }
+
+    /// What can be asked again.
+    pub(super) fn end(self) -> Option<Unchanged> {
+        self.0.map(Unchanged)
+    }
+}
+
+fn with_class(object: Ptr) -> (usize, usize) {
+    (object as usize, native::type_of(object) as usize)
+}
+
+fn items(container: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, usize)>> {
+    let items = container.try_iter()?;
+    items.map(|item| Ok(with_class(item?.as_ptr()))).collect()
+}
+
+/// What a walk went by.
+pub(super) struct Unchanged(Vec<Note>);
+
+impl Unchanged {
+    /// Whether another walk from the same object, which is alive, would find the same.
+    pub(super) fn is_so(&self, py: Python<'_>) -> bool {
+        self.0.iter().all(|note| note.is_so(py))
+    }
+}
+
+impl Note {
+    /// The notes in front of this one hold, so that what it is about is alive.
+    fn is_so(&self, py: Python<'_>) -> bool {
+        match self {
+            Self::Dict(dict, version) => native::dict_version(*dict) == *version,
+            Self::OwnDict(object, version) => {
+                let dict = native::instance_dict(py, *object as Ptr) as usize;
+                dict != 0 && native::dict_version(dict) == *version
+            }
+            Self::Class(object, class) => with_class(*object as Ptr).1 == *class,
+            Self::Version(class, version) => native::type_version(*class as Ptr) == *version,
+            Self::Items(container, known) => {
+                items(&native::to_bound(py, *container as Ptr)).is_ok_and(|items| items == *known)
+            }
+            Self::Float(object, name) => {
+                let dict = native::instance_dict(py, *object as Ptr);
+                if dict.is_null() {
+                    return false;
+                }
+                let dict = native::to_bound(py, dict);
+                let value = dict.cast_exact::<PyDict>().map(|dict| dict.get_item(name));
+                matches!(value, Ok(Ok(Some(value))) if value.is_exact_instance_of::<PyFloat>())
+            }
+            Self::Field(object, name, value) => {
+                let object = native::to_bound(py, *object as Ptr);
+                let found = object.getattr(name);
+                found.is_ok_and(|found| found.as_ptr() as usize == *value)
+            }
+        }
+    }
+}
