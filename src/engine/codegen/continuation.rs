@@ -6,7 +6,8 @@ use crate::reason::Break;
 use crate::simulator::{BreakPoint, Tracer};
 use crate::variables::{DictVar, Kind, VarId};
 
-use super::plan::{Arm, ResumeFactory};
+use super::arm::Arm;
+use super::plan::ResumeFactory;
 
 /// The stack in front of the instruction that breaks the outermost frame. Where it calls an inlined
 /// frame that broke, the callable is one that goes on there.

@@ -20,7 +20,8 @@ use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::function::{Translated, exclusively};
-use super::pipeline::{Simulated, prepare, simulate};
+use super::pipeline::prepare;
+use super::simulated_frame::{Simulated, simulate};
 
 /// A function as the backend exports it.
 pub struct Exported {

@@ -3,6 +3,7 @@
 mod arguments;
 mod automatic_dynamic;
 mod backward_guard;
+mod behind_break;
 mod callable;
 mod callees;
 mod check_dims;
@@ -21,6 +22,7 @@ mod pipeline;
 mod random;
 pub mod record;
 mod resumes;
+mod simulated_frame;
 mod statistics;
 mod totals;
 
