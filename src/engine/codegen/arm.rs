@@ -61,8 +61,8 @@ impl Arm {
         self.live.iter().any(|(_, live)| *live == id)
     }
 
-    /// The resume function to go on with when the native instruction has pushed `made`, NULLs and others.
-    /// `native` says that it begins with an instruction that the interpreter runs.
+    /// The resume function to go on with when the native instruction has pushed `made`, NULLs and
+    /// others. `native` says that it begins with an instruction that the interpreter runs.
     pub(super) fn spec(&self, t: &Tracer<'_>, made: &[bool], native: bool) -> ResumeSpec {
         let is_null = |id: &VarId| matches!(t.vars.kind(*id), Kind::Null);
         ResumeSpec {
@@ -121,7 +121,8 @@ impl Arm {
         }
         e.code.op("BUILD_TUPLE", argc as u32)?;
         if lasti.is_some() {
-            // The traceback keeps this frame: what it holds would die with the exception, or never if it holds that.
+            // The traceback keeps this frame: what it holds would die with the exception, or never
+            // if it holds that.
             for local in results {
                 e.code.op("DELETE_FAST", local)?;
             }

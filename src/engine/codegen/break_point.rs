@@ -1,4 +1,5 @@
-//! The code at a break: the instruction that broke the graph runs in the interpreter, and what comes behind it in a resume function.
+//! The code at a break: the instruction that broke the graph runs in the interpreter, and what
+//! comes behind it in a resume function.
 
 use pyo3::prelude::*;
 
@@ -85,7 +86,7 @@ pub(super) fn break_here(
     }
     effects::emit(e)?;
     let grad = grad_under(e.t, &stacks);
-    set_grad(e, e.t.entry_grad, grad)?;
+    set_grad(e, e.t.grad.at_entry, grad)?;
     e.late()?;
     enter_contexts(e, &stacks, grad)?;
 
@@ -171,8 +172,9 @@ pub(super) fn break_here(
     Ok(())
 }
 
-/// Where the generated code keeps items of the stack whose dying a program can tell. An exception that leaves the frame
-/// ends them; what the generated code holds lives as long as the traceback. The last one dies first.
+/// Where the generated code keeps items of the stack whose dying a program can tell. An exception
+/// that leaves the frame ends them; what the generated code holds lives as long as the traceback.
+/// The last one dies first.
 fn unwound(e: &mut Emitter<'_, '_>, arms: &[Arm], rest: &[VarId]) -> Vec<Home> {
     let is_local = |id| arms.iter().any(|arm| arm.is_live(id));
     let mut homes = Vec::new();
@@ -186,8 +188,8 @@ fn unwound(e: &mut Emitter<'_, '_>, arms: &[Arm], rest: &[VarId]) -> Vec<Home> {
     homes
 }
 
-/// Puts what `DICT_MERGE` reads for the message of its error, the function that is called, where it looks for it: below
-/// its operands. The answer is how many items that takes.
+/// Puts what `DICT_MERGE` reads for the message of its error, the function that is called, where it
+/// looks for it: below its operands. The answer is how many items that takes.
 fn fill_below(e: &mut Emitter<'_, '_>, instr: &Instr, rest: &[VarId]) -> Result<u32, Break> {
     let Instr::DictMerge { depth } = instr else {
         return Ok(0);
@@ -245,7 +247,8 @@ fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(
                 e.code.load_attr(&name)?;
                 continue;
             }
-            // The attribute alone, as for other methods; `super(class, receiver)`, which looks at no frame.
+            // The attribute alone, as for other methods; `super(class, receiver)`, which looks at
+            // no frame.
             Instr::LoadSuperAttr { name, .. } => {
                 let name = e.code.name(&code.names[*name as usize]);
                 copy.arg = name << 2 | 2;

@@ -1,4 +1,5 @@
-//! What is open where a frame ends: the grad mode, context managers that are entered again, generators.
+//! What is open where a frame ends: the grad mode, context managers that are entered again,
+//! generators.
 
 use crate::bytecode::Instr;
 use crate::reason::{Break, BreakId};
@@ -7,8 +8,8 @@ use crate::variables::{ContextVar, IterVar, Kind, Rebuild, VarId};
 
 use super::reconstruct::Emitter;
 
-/// Refuses frames that entered a context manager by hand: only `with` tells what to enter again, and in
-/// which order.
+/// Refuses frames that entered a context manager by hand: only `with` tells what to enter again,
+/// and in which order.
 pub(super) fn check_contexts(t: &Tracer<'_>, outcome: &Outcome) -> Result<(), Break> {
     let stack = match outcome {
         Outcome::Break(at) => at.stacks(),
@@ -42,10 +43,11 @@ pub(super) fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
         let Kind::Iter(IterVar::Generator { frame, made_at }) = *t.vars.kind(id) else {
             continue;
         };
-        let frame = t.frame(frame);
+        let frame = t.frames.suspended(frame);
         let (code, at) = (&frame.code, frame.pc.wrapping_sub(1));
-        // From 3.12 on all of a generator is under a handler that turns StopIteration into RuntimeError, and what
-        // it delegates to, which is another generator here, under one that looks for the value of a StopIteration.
+        // From 3.12 on all of a generator is under a handler that turns StopIteration into
+        // RuntimeError, and what it delegates to, which is another generator here, under one that
+        // looks for the value of a StopIteration.
         let mut handler = code.handler(at);
         while let Some(entry) = handler {
             match code.instructions.get(entry.target).map(|it| &it.instr) {
@@ -66,7 +68,7 @@ pub(super) fn check_generators(t: &mut Tracer<'_>) -> Result<(), Break> {
 /// Grad mode at the end, without the context managers that are entered again.
 pub(super) fn grad_below(t: &Tracer<'_>, outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Return(_) => t.grad_enabled,
+        Outcome::Return(_) => t.grad.enabled,
         Outcome::Break(at) => grad_under(t, &at.stacks()),
     }
 }
@@ -87,7 +89,7 @@ pub(super) fn grad_under(t: &Tracer<'_>, stack: &[VarId]) -> bool {
             None
         }
     });
-    outermost.unwrap_or(t.grad_enabled)
+    outermost.unwrap_or(t.grad.enabled)
 }
 
 /// Sets the grad mode, which is `now`.
@@ -100,8 +102,8 @@ pub(super) fn set_grad(e: &mut Emitter<'_, '_>, now: bool, grad: bool) -> Result
     Ok(())
 }
 
-/// Really enters the context managers that the simulator had entered, outermost first, each under the grad mode
-/// that it found. `grad` is the mode below them.
+/// Really enters the context managers that the simulator had entered, outermost first, each under
+/// the grad mode that it found. `grad` is the mode below them.
 pub(super) fn enter_contexts(
     e: &mut Emitter<'_, '_>,
     stack: &[VarId],
@@ -127,5 +129,5 @@ pub(super) fn enter_contexts(
         e.call_helper("enter", 1, |e| e.value(context))?;
         e.code.op("POP_TOP", 0)?;
     }
-    set_grad(e, grad, e.t.grad_enabled)
+    set_grad(e, grad, e.t.grad.enabled)
 }

@@ -66,7 +66,7 @@ pub fn generate(
     check_contexts(t, outcome)?;
     check_generators(t)?;
     let grad = grad_below(t, outcome);
-    let quiet = grad == t.entry_grad && !effects::any(t);
+    let quiet = grad == t.grad.at_entry && !effects::any(t);
     if let (Outcome::Return(value), true) = (outcome, quiet) {
         let mut demand = Demand::default();
         let tree = output_tree::tree(t, &mut demand, *value, &mut Vec::new(), 0);
@@ -103,7 +103,7 @@ fn attempt(
         Outcome::Return(value) => {
             e.prepare(*value)?;
             effects::emit(&mut e)?;
-            let entered = e.t.entry_grad;
+            let entered = e.t.grad.at_entry;
             set_grad(&mut e, entered, grad)?;
             e.late()?;
             e.value(*value)?;

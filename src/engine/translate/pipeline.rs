@@ -272,7 +272,7 @@ fn trace_once(
         *otherwise = Some(Otherwise::NotDeferred(at));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
-    let mut by_calls = tracer.changes_views;
+    let mut by_calls = tracer.at_break.changes_views;
     if let Outcome::Break(at) = &mut outcome {
         let reaches = at.reason.id == BreakId::PartialGradients
             || takes_gradients(&tracer, &code, (at.start, &at.stack))
@@ -300,7 +300,7 @@ fn trace_once(
         }
     };
     // A callee's caller may change what it gets, too; the user's own call gets new tensors.
-    tracer.hands_on = matches!(outcome, Outcome::Break(_))
+    tracer.at_break.hands_on = matches!(outcome, Outcome::Break(_))
         || of.is_callee
         || of.reported.is_some()
         || !tracer.deferred.is_empty();
@@ -310,16 +310,16 @@ fn trace_once(
             // What cannot be rebuilt in a callee may not be needed in front of its call.
             (Err(_), Outcome::Break(at)) if !at.inner.is_empty() => {
                 at.retreat(&mut tracer, at.inner.len() - 1);
-                tracer.native_next = None;
+                tracer.at_break.native_next = None;
             }
             (made, _) => {
                 break made.inspect_err(|_| {
-                    *otherwise = tracer
-                        .native_next
-                        .map(|at| match tracer.fills.contains(&at) {
+                    *otherwise = tracer.at_break.native_next.map(|at| {
+                        match tracer.grad.fills.contains(&at) {
                             true => Otherwise::Filled(at),
                             false => Otherwise::Native(at),
-                        });
+                        }
+                    });
                 })?;
             }
         }

@@ -23,7 +23,8 @@ use super::automatic_dynamic::Varies;
 use super::choice::Configured;
 use super::function::{Shared, Translated};
 
-/// Functions that see how many objects, references or bytes there are, or have the frames shown from now on.
+/// Functions that see how many objects, references or bytes there are, or have the frames shown
+/// from now on.
 const WATCHERS: &[&str] = &[
     "get_objects",
     "get_referrers",
@@ -44,8 +45,9 @@ pub(super) fn watcher<T: AsRef<str>>(names: &[T]) -> Option<&str> {
 /// What tells how often a tensor was changed in place.
 const VERSIONS: &[&str] = &["inplace_version", "_inplace_version"];
 
-/// Translations of a frame that may resume inside of its callees: they depend on more than those that leave the
-/// call to the interpreter, and a loop over layers would soon reach the limit of translations.
+/// Translations of a frame that may resume inside of its callees: they depend on more than those
+/// that leave the call to the interpreter, and a loop over layers would soon reach the limit of
+/// translations.
 const MOST_INSIDE: usize = 8;
 
 /// A simulated frame.

@@ -13,8 +13,8 @@ pub(super) fn all_given<'a>(
     args.iter().chain(kwargs.iter().map(|(_, arg)| arg))
 }
 
-/// Programs keep numbers in single precision, and do arithmetic of a bool or half tensor and a number
-/// that eager mode refuses or does in another type.
+/// Programs keep numbers in single precision, and do arithmetic of a bool or half tensor and a
+/// number that eager mode refuses or does in another type.
 fn number_differs(
     py: Python<'_>,
     name: &str,
@@ -43,7 +43,8 @@ fn number_differs(
             let value: f64 = value.extract().unwrap_or(f64::NAN);
             // Of those with a name, few are taken as tensors: `trace.py` looks for them.
             let rounds = f64::from(value as f32) != value && !value.is_nan();
-            // Eager mode raises where the dtype does not hold the number; the float of a program is infinite.
+            // Eager mode raises where the dtype does not hold the number; the float of a program is
+            // infinite.
             if name == "full_like" && value.is_finite() && value.abs() > f64::from(f32::MAX) {
                 return true;
             }
@@ -76,8 +77,8 @@ fn number_differs(
     })
 }
 
-/// Whether a number is one of 32 bits, or the next one: functions of Paddle make whole numbers of doubles or floats in a
-/// program, and those do not wrap around.
+/// Whether a number is one of 32 bits, or the next one: functions of Paddle make whole numbers of
+/// doubles or floats in a program, and those do not wrap around.
 fn is_small_int(value: &Bound<'_, PyAny>) -> bool {
     const MOST: i64 = 1 << 31;
     let value = value.extract::<i64>();

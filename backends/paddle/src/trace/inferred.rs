@@ -1,4 +1,5 @@
-//! What a call that was traced has given: symbols for its results, and the open dims that it has compared.
+//! What a call that was traced has given: symbols for its results, and the open dims that it has
+//! compared.
 
 use paddle_sot::backend::{BackendError, ComparedDims, ComparedWith, InferredOutput, ValueHandle};
 use paddle_sot::bytecode::CmpOp;
@@ -13,7 +14,8 @@ use super::PaddleTrace;
 const NUMBER: &str = "number";
 
 impl PaddleTrace {
-    /// The results as the graph knows them; `args` are the symbols of its arguments, with the `id` of their values.
+    /// The results as the graph knows them; `args` are the symbols of its arguments, with the `id`
+    /// of their values.
     pub(super) fn inferred(
         &mut self,
         py: Python<'_>,

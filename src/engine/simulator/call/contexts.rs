@@ -112,15 +112,15 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     match state {
         ContextVar::Null { result, .. } => Ok(result),
         ContextVar::GradMode { enabled, make, .. } => {
-            if enabled && !t.entry_grad {
+            if enabled && !t.grad.at_entry {
                 return t.stop(
                     BreakKind::UnsupportedOperation,
                     "gradients are switched on in a function that is called without them",
                 );
             }
-            let restore = Some(t.grad_enabled);
-            t.grad_enabled = enabled;
-            t.cut_off += usize::from(!enabled);
+            let restore = Some(t.grad.enabled);
+            t.grad.enabled = enabled;
+            t.grad.cut_off += usize::from(!enabled);
             t.vars.update(context, |var| {
                 var.kind = Kind::Context(ContextVar::GradMode {
                     enabled,
@@ -142,7 +142,7 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
                     "auto_cast with these arguments, or not on a CPU",
                 );
             }
-            t.auto_casts += 1;
+            t.grad.auto_casts += 1;
             let entered = true;
             t.vars.update(context, |var| {
                 var.kind = Kind::Context(ContextVar::AutoCast {
@@ -228,7 +228,7 @@ pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
         entered: true,
     } = state
     {
-        t.auto_casts -= 1;
+        t.grad.auto_casts -= 1;
         t.left_behind.push(context);
         let entered = false;
         t.vars.update(context, |var| {
@@ -253,7 +253,7 @@ pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
                 "exit of a context manager that was not entered",
             );
         };
-        t.grad_enabled = before;
+        t.grad.enabled = before;
         t.vars.update(context, |var| {
             var.kind = Kind::Context(ContextVar::GradMode {
                 enabled,

@@ -230,9 +230,9 @@ pub fn holds(
     condition: &Condition,
 ) -> Step<Option<VarId>> {
     let mark = t.mark();
-    let locations = t.locations.clone();
+    let locations = t.frames.locations.clone();
     let answer = evaluate(t, frame, value, condition);
-    t.locations = locations;
+    t.frames.locations = locations;
     match answer {
         Ok(symbol) => Ok(Some(t.add(Kind::SymNumber(symbol)))),
         Err(Stop::Break(_)) => {

@@ -438,7 +438,7 @@ pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<Symbo
     };
     let function = Obj::from(paddle.getattr(name)?);
     let loc = t.loc();
-    t.graph.set_grad_enabled(t.grad_enabled);
+    t.graph.set_grad_enabled(t.grad.enabled);
     let made = t.graph.call(
         t.py,
         Callee::Api(function),

@@ -79,7 +79,8 @@ pub(super) fn contains(t: &mut Tracer<'_>, f: &mut FrameState, invert: bool) -> 
     Ok(())
 }
 
-/// What `super(class, receiver)` finds under a name. `is_written`: the program says both, which `super()` finds by itself.
+/// What `super(class, receiver)` finds under a name. `is_written`: the program says both, which
+/// `super()` finds by itself.
 pub(super) fn super_attribute(
     t: &mut Tracer<'_>,
     f: &mut FrameState,

@@ -95,7 +95,7 @@ pub fn cell_get_raw(t: &mut Tracer<'_>, cell: VarId) -> Step<Option<VarId>> {
 }
 
 pub(super) fn load_global(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>) -> Step<VarId> {
-    if let Some(reads) = &mut t.reads {
+    if let Some(reads) = &mut t.replays.reads {
         reads.note_name(name);
     }
     match written_global(t, f, name) {

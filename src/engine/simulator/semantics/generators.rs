@@ -44,12 +44,12 @@ pub fn next(t: &mut Tracer<'_>, generator: VarId) -> Step<Option<VarId>> {
 
 /// Lets a generator go on up to its next `yield` or its end.
 pub fn resume(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed> {
-    if t.running.contains(&generator) {
+    if t.frames.running.contains(&generator) {
         return t.stop(BreakKind::RaisesException, "a generator that runs already");
     }
-    t.running.push(generator);
+    t.frames.running.push(generator);
     let answer = resume_idle(t, generator, sent);
-    t.running.pop();
+    t.frames.running.pop();
     answer
 }
 
@@ -64,7 +64,7 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
         }
         _ => return t.stop(BreakId::Generator, "not a generator"),
     };
-    let mut state = t.frame(frame).clone();
+    let mut state = t.frames.suspended(frame).clone();
     let started = state.pc > 0;
     let ended = Kind::Iter(IterVar::Ended { made_at });
     let exit = match sent {
@@ -84,7 +84,7 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
     };
     match exit {
         Ok(Exit::Yield(value)) => {
-            let frame = t.store_frame(state);
+            let frame = t.frames.suspend(state);
             let next = Kind::Iter(IterVar::Generator { frame, made_at });
             t.vars.update(generator, |var| var.kind = next);
             Ok(Resumed::Yielded(value))
@@ -227,7 +227,7 @@ fn may_end_with_value(t: &Tracer<'_>, iterator: VarId) -> bool {
         return true;
     };
     if let IterVar::Generator { frame, .. } = state {
-        return returns_a_value(t.py, &t.frame(*frame).code);
+        return returns_a_value(t.py, &t.frames.suspended(*frame).code);
     }
     let mut inner = state.inner().into_iter();
     inner.any(|it| may_end_with_value(t, it))
@@ -321,7 +321,7 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
     let Kind::Iter(IterVar::Generator { frame, made_at }) = *t.kind(generator) else {
         return Ok(t.none());
     };
-    let started = t.frame(frame).pc > 0;
+    let started = t.frames.suspended(frame).pc > 0;
     if !started {
         let ended = Kind::Iter(IterVar::Ended { made_at });
         t.vars.update(generator, |var| var.kind = ended);

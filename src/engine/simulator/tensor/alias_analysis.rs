@@ -96,7 +96,7 @@ pub fn recipe(
             args: given.to_vec(),
             kwargs: named.to_vec(),
             item: None,
-            grad_enabled: t.grad_enabled,
+            grad_enabled: t.grad.enabled,
         })
     }))
 }
@@ -218,7 +218,7 @@ pub fn keeps_gradient(t: &Tracer<'_>, id: VarId) -> bool {
     else {
         return false;
     };
-    let is_asked = !view.grad_enabled && t.entry_grad;
+    let is_asked = !view.grad_enabled && t.grad.at_entry;
     let is_taken = || match &view.callee {
         Callee::Method(name) => matches!(&**name, "__getitem__" | "unflatten"),
         callee => callee
@@ -235,7 +235,7 @@ pub fn keeps_gradient(t: &Tracer<'_>, id: VarId) -> bool {
 
 /// Breaks the graph where such a tensor is used with gradients.
 pub fn refuse_kept_gradients(t: &mut Tracer<'_>, given: &[VarId]) -> Step<()> {
-    if t.grad_enabled && given.iter().any(|id| keeps_gradient(t, *id)) {
+    if t.grad.enabled && given.iter().any(|id| keeps_gradient(t, *id)) {
         return t.stop(
             BreakId::View,
             "all of a tensor with a gradient, taken under no_grad",
@@ -266,7 +266,7 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
             args: vec![Arg::Symbol(symbol)],
             kwargs: Vec::new(),
             item: None,
-            grad_enabled: t.grad_enabled,
+            grad_enabled: t.grad.enabled,
         });
         t.vars.update(tensor, |var| {
             if let Kind::Tensor(tensor) = &mut var.kind {
@@ -439,12 +439,12 @@ pub fn refuse_updated(t: &mut Tracer<'_>) -> Step<()> {
 /// Breaks the graph where a tensor changes in place that has to be a real one.
 pub fn changed<T>(t: &mut Tracer<'_>, tensor: VarId, why: String) -> Step<T> {
     let changed = root(&t.vars, tensor);
-    if t.grad_enabled {
+    if t.grad.enabled {
         let same = |at: &VarId| root(&t.vars, *at) == changed;
         let symbol = |at: VarId| t.vars.kind(at).tensor().map(|tensor| tensor.symbol);
         let all = (0..t.vars.len() as u32).map(VarId).filter(same);
         let symbols: Vec<SymbolId> = all.filter_map(symbol).collect();
-        t.changes_views |=
+        t.at_break.changes_views |=
             has_views(t, |view| root(&t.vars, view.base) == changed) || pylayer::keeps(t, &symbols);
     }
     t.stop(BreakKind::InplaceTensor, why)

@@ -100,7 +100,7 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
     if t.options.forward_only || !abi::is_array(t.py, value.as_ptr()) {
         return Ok(None);
     }
-    if t.reads.is_some() {
+    if t.replays.reads.is_some() {
         return t.stop(
             BreakId::NumPyArray,
             "an array, which may hold something else when its code runs again on the way back",

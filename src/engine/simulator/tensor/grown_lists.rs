@@ -87,7 +87,7 @@ pub fn become_rows(t: &mut Tracer<'_>, list: VarId, meta: &TensorMeta) -> Step<(
     for item in &items {
         meta = joined(t, &meta, *item)?;
     }
-    if t.entry_grad && !t.options.forward_only && !meta.stop_gradient {
+    if t.goes_backward() && !meta.stop_gradient {
         return refuse(t, "tensors that need gradients");
     }
     let may_be_empty = items.is_empty();
@@ -112,7 +112,7 @@ pub fn become_rows(t: &mut Tracer<'_>, list: VarId, meta: &TensorMeta) -> Step<(
     }
     let rows = RowsVar {
         symbol,
-        at: t.outermost,
+        at: t.frames.outermost,
         may_be_empty,
         iterated: false,
     };
@@ -332,13 +332,13 @@ pub fn note(
         let Some(meta) = meta else { return };
         found.get_or_insert(meta);
     }
-    t.grown.extend(found.map(|meta| (list, meta)));
+    t.flow.grown.extend(found.map(|meta| (list, meta)));
 }
 
 /// The same of one that has become rows on the way.
 pub fn note_rows(t: &mut Tracer<'_>, list: VarId, rows: RowsVar) {
     let meta = t.graph.meta(rows.symbol).cloned();
-    t.grown.extend(meta.map(|meta| {
+    t.flow.grown.extend(meta.map(|meta| {
         let shape = meta.shape[1..].into();
         (list, TensorMeta { shape, ..meta })
     }));

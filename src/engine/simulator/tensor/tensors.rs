@@ -119,7 +119,7 @@ pub fn capture(
         named.push((name.clone(), arguments::to_arg(t, *value)?));
     }
     let loc = t.loc();
-    t.graph.set_grad_enabled(t.grad_enabled);
+    t.graph.set_grad_enabled(t.grad.enabled);
     let of_tensor = match receiver {
         Some(Receiver::Tensor(tensor)) => Some(tensor),
         _ => None,

@@ -60,7 +60,7 @@ impl<'py> Tracer<'py> {
         if !native::is_mutable(&class) {
             return false;
         }
-        let Some(frame) = self.locations.first() else {
+        let Some(frame) = self.frames.locations.first() else {
             return false;
         };
         let name = text_of(class.as_any(), "__qualname__");

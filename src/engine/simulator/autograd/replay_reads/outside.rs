@@ -97,7 +97,7 @@ impl Outside {
     pub(super) fn without_written(mut self, t: &Tracer<'_>) -> Self {
         let written = Written::by(t);
         self.relied.retain(|guard| {
-            let below = matches!(&guard.kind, GuardKind::LayerState(layer) if t.written_layers.contains(layer));
+            let below = matches!(&guard.kind, GuardKind::LayerState(layer) if t.deferred.written_layers.contains(layer));
             !below && !written.covers(&guard.tracker)
         });
         self.places.retain(|place| !written.covers(place));

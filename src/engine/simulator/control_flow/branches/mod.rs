@@ -48,7 +48,7 @@ pub fn branch(
     yes: FrameState,
     no: FrameState,
 ) -> Step<Flow> {
-    if t.regions >= DEEPEST {
+    if t.flow.regions >= DEEPEST {
         return refuse(
             t,
             format!("more than {DEEPEST} branches inside of one another"),
@@ -130,12 +130,12 @@ fn attempt<'py>(
     capture: impl FnOnce(&mut Tracer<'py>, &mut FrameState) -> Step<Flow>,
 ) -> Step<Flow> {
     let mark = t.mark();
-    let steps = (frame.clone(), t.locations.clone());
-    t.regions += 1;
+    let steps = (frame.clone(), t.frames.locations.clone());
+    t.flow.regions += 1;
     let answer = capture(t, frame);
-    t.regions -= 1;
+    t.flow.regions -= 1;
     if answer.is_err() {
-        (*frame, t.locations) = steps;
+        (*frame, t.frames.locations) = steps;
         t.rollback(mark);
     }
     match answer {
@@ -201,14 +201,14 @@ fn both<'py>(
     let mut join = join;
     loop {
         let live = live_at(&code, join, frame);
-        let locations = t.locations.clone();
+        let locations = t.frames.locations.clone();
         let walk = |t: &mut Tracer<'py>, mut side: FrameState, holds: bool| -> Step<Way> {
             let mark = t.mark();
             if holds {
                 enter(t, &mut side)?;
             }
             let (end, value) = tails::knowing(t, value, holds, |t| run_to(t, &mut side, join))?;
-            t.locations.clone_from(&locations);
+            t.frames.locations.clone_from(&locations);
             way(t, &side, mark, end, value, &live, &owned)
         };
         let mark = t.mark();
@@ -231,7 +231,7 @@ fn both<'py>(
             // raises.
             let other = if raises(&first) { starts.1 } else { starts.0 };
             t.rollback(mark);
-            t.locations.clone_from(&locations);
+            t.frames.locations.clone_from(&locations);
             let passes = match raises(&first) {
                 true => negation(t, value)?,
                 false => truth_value(t, value)?,
@@ -263,7 +263,7 @@ pub fn returned(
     let code = frame.code.clone();
     let live = live_at(&code, None, frame);
     let owned = loop_iterators(t, frame);
-    let locations = t.locations.clone();
+    let locations = t.frames.locations.clone();
     let (mut yes, mut no) = (frame.clone(), frame.clone());
     let mark = t.mark();
     let value = answer.build(t, &mut leaves.into_iter());
@@ -271,7 +271,7 @@ pub fn returned(
     let first = way(t, &yes, mark, end, value, &live, &owned)?;
     let mark = t.mark();
     let (end, value) = run_to(t, &mut no, None)?;
-    t.locations = locations;
+    t.frames.locations = locations;
     let second = way(t, &no, mark, end, value, &live, &owned)?;
     one_of(t, frame, condition, None, first, second)
 }

@@ -247,7 +247,7 @@ pub fn same_class(a: &Option<Obj>, b: &Option<Obj>) -> bool {
 /// Stops where gradients are off, and a way hands on a tensor that has them: behind it they flow to that tensor
 /// itself, past the operation. Those of a PyLayer flow as it says.
 pub fn keeps_no_gradient(t: &Tracer<'_>, meta: &TensorMeta, what: &str) -> Step<()> {
-    if t.grad_enabled || meta.stop_gradient || t.custom_gradients > 0 {
+    if t.grad.enabled || meta.stop_gradient || t.grad.custom > 0 {
         return Ok(());
     }
     refuse(
@@ -269,7 +269,7 @@ pub fn refuse<T>(t: &Tracer<'_>, message: impl Into<String>) -> Step<T> {
 
 /// Stops where the graph has no value for what the ways leave: see `branches/tails.rs`.
 pub fn unlike<T>(t: &mut Tracer<'_>, message: impl Into<String>) -> Step<T> {
-    t.unlike = true;
+    t.flow.unlike = true;
     refuse(t, message)
 }
 

@@ -108,7 +108,7 @@ pub(in crate::simulator) fn method(
     mut rest: Vec<Arg>,
 ) -> Step<SymbolId> {
     rest.insert(0, Arg::Symbol(receiver));
-    t.graph.set_grad_enabled(t.grad_enabled);
+    t.graph.set_grad_enabled(t.grad.enabled);
     let loc = t.loc();
     let callee = Callee::Method(Arc::from(name));
     match t

@@ -61,7 +61,7 @@ fn missing<T>(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<T> {
 
 /// `obj.name`; `None` when there is no such attribute.
 pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
-    if let Some(reads) = &mut t.reads {
+    if let Some(reads) = &mut t.replays.reads {
         reads.note_name(name);
     }
     if matches!(name, "append" | "extend") && t.is_unread_list(obj) {

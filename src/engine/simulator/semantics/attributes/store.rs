@@ -284,7 +284,7 @@ fn write_through(
         // It may be a part of another one.
         t.guard_identity(obj);
         let layer = t.value(obj).map(Obj::from);
-        t.written_layers.extend(layer);
+        t.deferred.written_layers.extend(layer);
     }
     t.vars.mutate(obj, |var| {
         if let Kind::Object(object) | Kind::Layer(object) = &mut var.kind {

@@ -1,4 +1,5 @@
-//! Whether `reshape` is called with the shape that a tensor has: eager mode answers with the same tensor.
+//! Whether `reshape` is called with the shape that a tensor has: eager mode answers with the same
+//! tensor.
 
 use crate::graph::TensorMeta;
 use crate::simulator::{Kwargs, Step, Tracer};

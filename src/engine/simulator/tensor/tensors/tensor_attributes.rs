@@ -79,7 +79,7 @@ pub fn may_stop(t: &Tracer<'_>, tensor: VarId) -> bool {
         Callee::Sir(region) => matches!(**region, Region::If { .. } | Region::While { .. }),
         Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) => false,
     };
-    !given && (t.regions > 0 || t.graph.sir.statements.iter().any(decides))
+    !given && (t.flow.is_captured() || t.graph.sir.statements.iter().any(decides))
 }
 
 /// `x.name` for a tensor.

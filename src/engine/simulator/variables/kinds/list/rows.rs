@@ -48,7 +48,7 @@ impl Protocol for RowsVar {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        if to.tracer().hands_on {
+        if to.tracer().at_break.hands_on {
             // Native code may change what it holds, or ask whether that is something else.
             let why = "a list that grows in a captured loop goes on to native code";
             return Err(to.tracer().left_to_interpreter(self.at, why));
