@@ -379,7 +379,7 @@ impl TraceSession for PaddleTrace {
                 }
                 SymbolKind::Tensor(_) => None,
             },
-            _ => None,
+            Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => None,
         });
         let called: Vec<_> = called.collect();
         let counted: PyResult<usize> = (|| {

@@ -114,7 +114,9 @@ impl Pep523Frame<'_> {
                         return evaluate(state, self.frame, 0);
                     }
                 },
-                decision => replaced(py, &self.view, decision, callees),
+                decision @ (FrameDecision::Run(_)
+                | FrameDecision::Replace { .. }
+                | FrameDecision::Raise(_)) => replaced(py, &self.view, decision, callees),
             };
             drop(scope);
             // Destructors run with the exception set, as they do when CPython ends a frame.

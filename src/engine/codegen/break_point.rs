@@ -32,9 +32,9 @@ pub(super) fn break_here(
         last.instr,
         Instr::LoadAttr { method: true, .. } | Instr::LoadSuperAttr { method: true, .. }
     );
-    let (pops, pushes) = match last.instr {
-        Instr::LoadAttr { method: true, .. } => (1, 1),
-        _ => effect_of(&last.instr)?,
+    let (pops, pushes) = match matches!(last.instr, Instr::LoadAttr { method: true, .. }) {
+        true => (1, 1),
+        false => effect_of(&last.instr)?,
     };
     let Some(split) = stack.len().checked_sub(pops) else {
         return Err(Break::internal(
@@ -230,6 +230,10 @@ fn effect_of(instr: &Instr) -> Result<(usize, usize), Break> {
         .ok_or_else(|| Break::new(BreakKind::Construct, format!("a break at {instr:?}")))
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of some 110 instructions these have an argument that differs in a copy"
+)]
 fn copy_group(e: &mut Emitter<'_, '_>, code: &Code, at: &BreakPoint) -> Result<(), Break> {
     for index in at.start..at.end {
         let mut copy = code.instructions[index].clone();

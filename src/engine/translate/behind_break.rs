@@ -44,14 +44,18 @@ pub(super) fn takes_gradients(
     let behind = flow::reachable(code, start);
     let mut instructions = code.instructions.iter().zip(behind);
     loaded
-        || instructions.any(|(it, behind)| match it.instr {
-            _ if !behind => false,
-            Instr::LoadAttr { name, method: true } => NAMES.contains(&&*code.names[name as usize]),
-            Instr::KwNames { index } | Instr::LoadConst { index } => {
-                let names = code.consts[index as usize].bind(py);
-                names.is_instance_of::<PyTuple>() && keeps(names)
+        || instructions.any(|(it, behind)| {
+            if !behind {
+                return false;
             }
-            _ => false,
+            if let Instr::LoadAttr { name, method: true } = it.instr {
+                return NAMES.contains(&&*code.names[name as usize]);
+            }
+            let (Instr::KwNames { index } | Instr::LoadConst { index }) = it.instr else {
+                return false;
+            };
+            let names = code.consts[index as usize].bind(py);
+            names.is_instance_of::<PyTuple>() && keeps(names)
         })
 }
 

@@ -32,7 +32,10 @@ impl From<BackendError> for Break {
     fn from(err: BackendError) -> Self {
         let id = match err {
             BackendError::Refused(_) => BreakId::UnsupportedOperation,
-            _ => BreakId::CompileFailed,
+            BackendError::BlackListed(_)
+            | BackendError::Raised(_)
+            | BackendError::Compile(_)
+            | BackendError::DeadSymbol(_) => BreakId::CompileFailed,
         };
         Break::new(id, err.to_string())
     }
@@ -341,7 +344,7 @@ fn trace_once(
             calls_python(&mut tracer, &code, at),
             of.reported == Some(at.start),
         ),
-        _ => (false, false),
+        Outcome::Return(_) | Outcome::Break(_) => (false, false),
     };
     tracer.guard_namespaces();
     let in_front = std::mem::take(&mut tracer.graph.in_front);

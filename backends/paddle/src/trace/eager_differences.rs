@@ -24,10 +24,8 @@ fn number_differs(
 ) -> bool {
     let given = || all_given(args, kwargs);
     let dtypes = || {
-        given().filter_map(|arg| match arg {
-            Arg::Symbol(symbol) => sir.meta(*symbol).map(|meta| meta.dtype.as_str()),
-            _ => None,
-        })
+        let tensors = given().filter_map(Arg::as_symbol);
+        tensors.filter_map(|symbol| Some(sir.meta(symbol)?.dtype.as_str()))
     };
     let wide = |dtype: &str| matches!(dtype, "float64" | "complex64" | "complex128");
     given().enumerate().any(|(at, arg)| {
@@ -113,10 +111,8 @@ pub(super) fn differs_from_eager(
         return true;
     }
     let given = || all_given(args, kwargs);
-    let first = given().find_map(|arg| match arg {
-        Arg::Symbol(symbol) => sir.meta(*symbol),
-        _ => None,
-    });
+    let mut tensors = given().filter_map(Arg::as_symbol);
+    let first = tensors.find_map(|symbol| sir.meta(symbol));
     let integral = first.is_some_and(|meta| !meta.dtype.is_differentiable());
     let is_other = |dtype: DType| first.is_some_and(|meta| meta.dtype != dtype);
     let single = |arg: &Arg| {

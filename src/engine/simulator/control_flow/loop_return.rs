@@ -370,7 +370,7 @@ fn as_leaf(t: &mut Tracer<'_>, answer: Answer) -> Step<Option<Leaf>> {
         Answer::Leaf(leaf) => Ok(Some(leaf)),
         Answer::Keep(id) => leaf(t, id),
         Answer::Const(value) => constant_leaf(t, &value),
-        _ => Ok(None),
+        Answer::Real(..) | Answer::List(..) | Answer::Tuple(..) | Answer::Dict(_) => Ok(None),
     }
 }
 
@@ -447,10 +447,10 @@ pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<Symbo
         loc,
         &mut |_| None,
     )?;
-    match made {
-        Arg::Symbol(symbol) => Ok(symbol),
-        _ => refuse(t, "zeros are not a tensor"),
-    }
+    let Arg::Symbol(symbol) = made else {
+        return refuse(t, "zeros are not a tensor");
+    };
+    Ok(symbol)
 }
 
 /// A tensor of the frame with the same dims: some may be open.

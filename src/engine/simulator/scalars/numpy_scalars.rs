@@ -191,7 +191,19 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         DType::UInt8 | DType::Int8 => 7,
         DType::Int16 => 15,
         DType::Int32 => 31,
-        _ => 63,
+        DType::Bool
+        | DType::UInt16
+        | DType::UInt32
+        | DType::UInt64
+        | DType::Int64
+        | DType::Float32
+        | DType::Float64
+        | DType::Complex64
+        | DType::Complex128
+        | DType::Float16
+        | DType::BFloat16
+        | DType::Float8E4M3
+        | DType::Float8E5M2 => 63,
     };
     let is_complex = dtype.is_complex();
     let wide = dtype == DType::Float64 || is_complex;

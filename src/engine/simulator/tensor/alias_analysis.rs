@@ -221,10 +221,12 @@ pub fn keeps_gradient(t: &Tracer<'_>, id: VarId) -> bool {
     let is_asked = !view.grad_enabled && t.grad.at_entry;
     let is_taken = || match &view.callee {
         Callee::Method(name) => matches!(&**name, "__getitem__" | "unflatten"),
-        callee => callee
-            .api_names(t.py)
-            .iter()
-            .any(|name| name == "unflatten"),
+        callee @ (Callee::Api(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_)) => {
+            callee
+                .api_names(t.py)
+                .iter()
+                .any(|name| name == "unflatten")
+        }
     };
     let has_gradient = || {
         let base = t.graph.meta(view.base_symbol);

@@ -11,7 +11,7 @@ use pyo3::types::{PyInt, PyString};
 use crate::frame::Modules;
 use crate::graph::{Arg, BlockOutput, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::ops::{Fact, facts};
+use crate::ops::{Fact, facts, said};
 use crate::simulator::tensor_scalar::{self, program_numbers};
 use crate::simulator::{Kwargs, Step, Tracer};
 use crate::simulator::{branches, carried_aliases, dynamic_scalar, phi, region, rows, tensors};
@@ -268,10 +268,7 @@ pub fn call(
     let Kind::Rows(rows) = *t.kind(list) else {
         return Ok(None);
     };
-    let helper_name = facts(name).iter().find_map(|fact| match fact {
-        Fact::TakesRows(helper) => Some(*helper),
-        _ => None,
-    });
+    let helper_name = said!(facts(name), Fact::TakesRows(helper) => *helper);
     let Some(helper_name) = helper_name else {
         return refuse(t, name);
     };
@@ -327,7 +324,14 @@ pub fn note(
         let meta = match piece {
             phi::Piece::Tensor(symbol, _) => meta_of(*symbol),
             phi::Piece::Same(id) => tensors::meta_of(t, *id),
-            _ => None,
+            phi::Piece::Unbound
+            | phi::Piece::Real(..)
+            | phi::Piece::Number(_)
+            | phi::Piece::Const(_)
+            | phi::Piece::List(..)
+            | phi::Piece::Tuple(..)
+            | phi::Piece::Dict(_)
+            | phi::Piece::Other(_) => None,
         };
         let Some(meta) = meta else { return };
         found.get_or_insert(meta);

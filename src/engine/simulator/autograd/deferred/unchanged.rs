@@ -84,14 +84,15 @@ fn inputs<'a>(t: &Tracer<'_>, args: impl Iterator<Item = &'a Arg>) -> Option<Vec
                 continue;
             };
             let stays = t.graph.meta(read).is_some_and(|meta| meta.stop_gradient);
-            match &*input.tracker {
-                // It is made for each call.
-                Tracker::Number(..) => {}
-                // The array is what may lie in their memory.
-                Tracker::Array(..) => return None,
-                _ if stays => found.push(input.clone()),
-                _ => return None,
+            // It is made for each call.
+            if matches!(*input.tracker, Tracker::Number(..)) {
+                continue;
             }
+            // The array is what may lie in their memory.
+            if matches!(*input.tracker, Tracker::Array(..)) || !stays {
+                return None;
+            }
+            found.push(input.clone());
         }
     }
     Some(found)

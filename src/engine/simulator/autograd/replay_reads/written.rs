@@ -94,11 +94,13 @@ impl Written {
         {
             self.names.insert(code.names[*name as usize].clone());
         }
-        self.items |= match instr {
-            Instr::StoreSubscr | Instr::DeleteSubscr | Instr::StoreSlice => true,
-            Instr::LoadAttr { name, .. } => MUTATORS.contains(&&*code.names[*name as usize]),
-            _ => false,
-        };
+        let is_store = matches!(
+            instr,
+            Instr::StoreSubscr | Instr::DeleteSubscr | Instr::StoreSlice
+        );
+        let is_mutator = |name: u32| MUTATORS.contains(&&*code.names[name as usize]);
+        self.items |=
+            is_store || matches!(instr, Instr::LoadAttr { name, .. } if is_mutator(*name));
     }
 
     pub(super) fn is_read_by(&self, operation: &RunsAgain) -> bool {
@@ -111,8 +113,8 @@ impl Written {
 
 /// The slot whose cell an instruction changes.
 fn bound(instr: &Instr) -> Option<usize> {
-    match instr {
-        Instr::StoreDeref { local } | Instr::DeleteDeref { local } => Some(*local as usize),
-        _ => None,
-    }
+    let (Instr::StoreDeref { local } | Instr::DeleteDeref { local }) = instr else {
+        return None;
+    };
+    Some(*local as usize)
 }

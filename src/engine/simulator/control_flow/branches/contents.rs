@@ -91,6 +91,11 @@ pub(super) fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[Sym
                 }
             });
         }
-        _ => {}
+        Joined::Unbound
+        | Joined::Keep(_)
+        | Joined::Real(..)
+        | Joined::Const(_)
+        | Joined::Number(_)
+        | Joined::Tuple(..) => {}
     }
 }

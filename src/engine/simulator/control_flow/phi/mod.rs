@@ -177,7 +177,14 @@ fn object(piece: &Piece) -> Option<VarId> {
     match piece {
         Piece::Same(id) => Some(*id),
         Piece::Tensor(_, object) => *object,
-        _ => None,
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::Number(_)
+        | Piece::Const(_)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Other(_) => None,
     }
 }
 
@@ -196,7 +203,15 @@ fn open_tuple(t: &mut Tracer<'_>, piece: &Piece) -> Option<Piece> {
                 None
             }
         }
-        _ => None,
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::Tensor(..)
+        | Piece::Number(_)
+        | Piece::Const(_)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Other(_) => None,
     }
 }
 

@@ -189,7 +189,12 @@ pub fn symbol(
             }
         }
         Piece::Const(value) => constant(t, cut, value)?,
-        _ => None,
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Other(_) => None,
     })
 }
 

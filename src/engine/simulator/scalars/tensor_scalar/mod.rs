@@ -304,13 +304,11 @@ pub(in crate::simulator) fn quotient_part(
     name: &str,
     number: Arg,
 ) -> Step<Arg> {
-    match number {
-        Arg::Const(value) if name == "__floordiv__" => {
-            let symbol = self::number(t, &value)?;
-            Ok(symbol.map_or(Arg::Const(value), Arg::Symbol))
-        }
-        number => Ok(number),
+    if let (Arg::Const(value), "__floordiv__") = (&number, name) {
+        let symbol = self::number(t, value)?;
+        return Ok(symbol.map_or(number, Arg::Symbol));
     }
+    Ok(number)
 }
 
 /// `a op b` on whole numbers of the graph; `None` when neither is one.
@@ -350,7 +348,16 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
     let grows = match op {
         BinOp::Add | BinOp::Sub => !step,
         BinOp::Mul => true,
-        _ => false,
+        BinOp::And
+        | BinOp::FloorDiv
+        | BinOp::LShift
+        | BinOp::MatMul
+        | BinOp::Rem
+        | BinOp::Or
+        | BinOp::Pow
+        | BinOp::RShift
+        | BinOp::TrueDiv
+        | BinOp::Xor => false,
     };
     if let (Some(made), true) = (made, grows) {
         item::fits(t, op, a, b)?;

@@ -31,7 +31,17 @@ pub fn sequence_operator(
     let made = match op {
         BinOp::Add => sum(t, inplace, is_shape, (a, &left), (b, &right))?,
         BinOp::Mul => product(t, inplace, (a, &left), (b, &right))?,
-        _ => None,
+        BinOp::And
+        | BinOp::FloorDiv
+        | BinOp::LShift
+        | BinOp::MatMul
+        | BinOp::Rem
+        | BinOp::Or
+        | BinOp::Pow
+        | BinOp::RShift
+        | BinOp::Sub
+        | BinOp::TrueDiv
+        | BinOp::Xor => None,
     };
     Ok(made)
 }

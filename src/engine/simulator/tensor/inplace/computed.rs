@@ -266,12 +266,13 @@ fn lies_apart(t: &mut Tracer<'_>, tensor: VarId) -> PyResult<bool> {
         if !is_tensor || input.value.is(&real) {
             continue;
         }
-        match &*input.tracker {
-            // It is made for each call.
-            Tracker::Number(..) => continue,
-            // The array is what may lie in its storage.
-            Tracker::Array(..) => return Ok(false),
-            _ => {}
+        // It is made for each call.
+        if matches!(*input.tracker, Tracker::Number(..)) {
+            continue;
+        }
+        // The array is what may lie in its storage.
+        if matches!(*input.tracker, Tracker::Array(..)) {
+            return Ok(false);
         }
         let other = input.value.bind(t.py);
         if !abi::are_apart(t.py, real.bind(t.py).as_ptr(), other.as_ptr()) {

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::bytecode::Loc;
 use crate::frame::Modules;
 use crate::graph::{DType, SymbolId, TensorMeta};
-use crate::ops::{Fact, InPlaceTakes, facts};
+use crate::ops::{Fact, InPlaceTakes, facts, said};
 use crate::simulator::deferred::{self, DeferredCall};
 use crate::simulator::{Kwargs, Step, Tracer, alias_analysis, carried_aliases, pylayer, tensors};
 use crate::variables::{Kind, TensorVar, VarId};
@@ -26,10 +26,7 @@ fn known(name: &str) -> Option<(&str, InPlaceTakes)> {
         false => name,
     };
     let form = name.strip_suffix('_')?;
-    facts(form).iter().find_map(|fact| match fact {
-        Fact::InPlaceOfExisting(takes) => Some((form, *takes)),
-        _ => None,
-    })
+    said!(facts(form), Fact::InPlaceOfExisting(takes) => (form, *takes))
 }
 
 /// Defers `tensor.name(*args)`; the answer is its result, `None` where it is not deferred.

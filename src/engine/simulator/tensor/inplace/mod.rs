@@ -22,7 +22,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
-use crate::ops::{Fact, WHERE, facts, knows};
+use crate::ops::{Fact, WHERE, facts, knows, said};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::saved_for_backward::Statements;
@@ -276,10 +276,7 @@ fn reads_itself(
 
 /// Whether the form in place takes numbers where the other takes tensors too.
 fn takes_numbers(t: &mut Tracer<'_>, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
-    let place = facts(form).iter().find_map(|fact| match fact {
-        Fact::InPlaceNumberAt(place) => Some(*place),
-        _ => None,
-    });
+    let place = said!(facts(form), Fact::InPlaceNumberAt(place) => *place);
     let number = place.and_then(|place| {
         let named = kwargs.last().map(|(_, number)| number);
         args.get(place).or(named).copied()

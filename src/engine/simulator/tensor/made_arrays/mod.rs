@@ -338,11 +338,7 @@ pub fn binary(
     a: VarId,
     b: VarId,
 ) -> Step<Option<VarId>> {
-    let name = match op {
-        _ if inplace => format!("i{}", op.stem()),
-        BinOp::And | BinOp::Or => format!("{}_", op.stem()),
-        _ => op.stem().to_owned(),
-    };
+    let name = op.function(inplace);
     if !inplace {
         return operator(t, &name, &[a, b]);
     }
