@@ -205,7 +205,7 @@ fn use_contents(
     if t.type_of(receiver)
         .is_some_and(|own| deques::is_exact(&own))
     {
-        return deques::call(t, (receiver, contents), name, args, kwargs).map(Some);
+        return deques::call(t, receiver, name, args, kwargs).map(Some);
     }
     if let ("__getitem__", [key]) = (name, args) {
         let found = if let Kind::Dict(dict) = t.kind(contents).clone() {

@@ -9,12 +9,21 @@ use crate::variables::{IterVar, Kind, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::frame::{Exit, FrameState};
+use crate::simulator::methods::row::{MethodCall, MethodRow};
 use crate::simulator::opcode_executor;
-use crate::simulator::{Kwargs, Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer};
 use crate::simulator::{attributes, exceptions, iterate};
 
-/// Methods of generators that are simulated.
-pub const METHODS: &[&str] = &["send", "throw", "close"];
+/// Methods of generators.
+pub const GENERATOR: &[MethodRow] = &[
+    MethodRow::new("send", (1, 1), |t, call| {
+        let answer = resume(t, call.receiver, Sent::Value(call.args[0]))?;
+        value_or_stop(t, answer)
+    })
+    .refused(BreakId::Generator),
+    MethodRow::new("throw", (1, 3), throw).refused(BreakId::Generator),
+    MethodRow::new("close", (0, 0), |t, call| close(t, call.receiver)).refused(BreakId::Generator),
+];
 
 /// What a suspended generator goes on with.
 #[derive(Clone, Copy)]
@@ -275,38 +284,25 @@ pub fn next_or_stop(t: &mut Tracer<'_>, iterator: VarId) -> Step<VarId> {
     }
 }
 
-/// `generator.name(*args)`
-pub fn method(
-    t: &mut Tracer<'_>,
-    generator: VarId,
-    name: &str,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<VarId> {
-    match (name, args, kwargs) {
-        ("send", [value], []) => {
-            let answer = resume(t, generator, Sent::Value(*value))?;
-            value_or_stop(t, answer)
-        }
-        ("throw", [exception], []) => {
-            let exception = exceptions::raise(t, &[], &[*exception])?;
-            let answer = resume(t, generator, Sent::Exception(exception))?;
-            value_or_stop(t, answer)
-        }
-        ("throw", [class, exception, traceback], [])
+fn throw(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let exception = match *call.args {
+        [exception] => exceptions::raise(t, &[], &[exception])?,
+        [class, exception, traceback]
             if !OpTable::get(t.py)?.dialect.throw_of_three_warns()
-                && exceptions::is_own_traceback(t, *exception, *traceback)
-                && exceptions::matches(t, *exception, *class)? =>
+                && exceptions::is_own_traceback(t, exception, traceback)
+                && exceptions::matches(t, exception, class)? =>
         {
-            let answer = resume(t, generator, Sent::Exception(*exception))?;
-            value_or_stop(t, answer)
+            exception
         }
-        ("close", [], []) => close(t, generator),
-        _ => t.stop(
-            BreakId::Generator,
-            format!("{name}() of a generator with these arguments"),
-        ),
-    }
+        _ => {
+            return t.stop(
+                BreakId::Generator,
+                "throw() of a generator with these arguments",
+            );
+        }
+    };
+    let answer = resume(t, call.receiver, Sent::Exception(exception))?;
+    value_or_stop(t, answer)
 }
 
 fn value_or_stop(t: &mut Tracer<'_>, answer: Resumed) -> Step<VarId> {

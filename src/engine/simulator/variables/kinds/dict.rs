@@ -10,9 +10,10 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::pairs;
+use crate::simulator::methods::row::MethodRow;
 use crate::simulator::{
-    Kwargs, Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, iterate,
-    keys, methods, subscript,
+    Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, iterate, keys,
+    methods, subscript,
 };
 
 use crate::simulator::variables::answers::{
@@ -174,22 +175,11 @@ impl Protocol for DictVar {
         not_an_attribute(t, id, name)
     }
 
-    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        Ok(methods::DICT.contains(&name)
-            || methods::ORDERED_DICT.contains(&name)
-                && self.class.is_some()
-                && self.default_factory.is_none())
-    }
-
-    fn method(
-        &self,
-        t: &mut Tracer<'_>,
-        id: VarId,
-        name: &str,
-        args: &[VarId],
-        kwargs: &Kwargs,
-    ) -> Step<VarId> {
-        methods::dict(t, id, name, args, kwargs)
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        match self.class.is_some() && self.default_factory.is_none() {
+            true => &[methods::DICT, methods::ORDERED_DICT],
+            false => &[methods::DICT],
+        }
     }
 
     fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {

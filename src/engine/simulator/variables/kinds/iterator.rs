@@ -8,7 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{Kwargs, Step, Tracer, generators, iterate};
+use crate::simulator::methods;
+use crate::simulator::methods::row::MethodRow;
+use crate::simulator::{Step, Tracer, generators, iterate};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
@@ -228,21 +230,11 @@ impl Protocol for IterVar {
         iterate::next_of_state(t, id, self.clone())
     }
 
-    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        let of_generator = matches!(self, Self::Generator { .. } | Self::Ended { .. });
-        Ok(matches!(name, "__next__" | "__iter__")
-            || of_generator && generators::METHODS.contains(&name))
-    }
-
-    fn method(
-        &self,
-        t: &mut Tracer<'_>,
-        id: VarId,
-        name: &str,
-        args: &[VarId],
-        kwargs: &Kwargs,
-    ) -> Step<VarId> {
-        generators::method(t, id, name, args, kwargs)
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        match matches!(self, Self::Generator { .. } | Self::Ended { .. }) {
+            true => &[methods::ITERATOR, generators::GENERATOR],
+            false => &[methods::ITERATOR],
+        }
     }
 
     fn is_iterator(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {

@@ -9,8 +9,9 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
 use crate::reason::Break;
 use crate::simulator::containers::pairs;
+use crate::simulator::methods::row::MethodRow;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{Kwargs, Step, Tracer, arguments, fold, methods, subscript};
+use crate::simulator::{Step, Tracer, arguments, fold, methods, subscript};
 
 use crate::simulator::variables::answers::{
     Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, builtin, class,
@@ -149,19 +150,8 @@ impl Protocol for List<'_> {
         attribute_of_container(t, id, name)
     }
 
-    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        Ok(methods::LIST.contains(&name))
-    }
-
-    fn method(
-        &self,
-        t: &mut Tracer<'_>,
-        id: VarId,
-        name: &str,
-        args: &[VarId],
-        kwargs: &Kwargs,
-    ) -> Step<VarId> {
-        methods::list(t, id, self.0.to_vec(), name, args, kwargs)
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        &[methods::LIST]
     }
 
     fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
