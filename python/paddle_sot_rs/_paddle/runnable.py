@@ -22,7 +22,8 @@ def _new_program_id():
 
 
 # Attributes that name one, in the order in which Paddle looks for them.
-_LAYOUTS = ("data_format", "data_layout")
+DATA_FORMAT = "data_format"
+LAYOUT_NAMES = (DATA_FORMAT, "data_layout")
 
 
 def all_values(program):
@@ -77,9 +78,9 @@ def say_layout(block):
     operations = block.ops
     if not operations:
         return
-    named = (op.attrs().get(name) for op in operations for name in _LAYOUTS if op.has_attr(name))
-    if not any(operations[0].has_attr(name) for name in _LAYOUTS):
-        operations[0].set_str_attr(_LAYOUTS[0], "NHWC" if next(named, None) == "NHWC" else "NCHW")
+    named = (op.attrs().get(name) for op in operations for name in LAYOUT_NAMES if op.has_attr(name))
+    if not any(operations[0].has_attr(name) for name in LAYOUT_NAMES):
+        operations[0].set_str_attr(LAYOUT_NAMES[0], "NHWC" if next(named, None) == "NHWC" else "NCHW")
     for op in operations:
         for inner in blocks_of(op):
             say_layout(inner)

@@ -9,6 +9,7 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::{BreakPoint, Tracer};
+use crate::variables::kinds::SUPER;
 use crate::variables::{Kind, Rebuild, VarId};
 
 use super::arm::{Arm, original};
@@ -215,7 +216,7 @@ fn check_super(t: &Tracer<'_>, instr: &Instr, operands: &[VarId]) -> Result<(), 
     let (Instr::LoadSuperAttr { .. }, [function, ..]) = (instr, operands) else {
         return Ok(());
     };
-    let own = t.py.original("builtins", "super")?;
+    let own = t.py.original("builtins", SUPER)?;
     match t.value(*function) {
         Some(function) if function.is(&own) => Ok(()),
         _ => Err(Break::new(

@@ -3,6 +3,7 @@
 
 use super::call::registry;
 use super::methods;
+use super::variables::kinds::{RANGE, SLICE};
 
 /// Builtins that break the graph: name, why.
 const BREAKS: &[(&str, &str)] = &[
@@ -82,11 +83,11 @@ const METHOD_BREAKS: &[(&str, &str, &str)] = &[
     ("*", "isdisjoint", "no row yet: nothing in its way"),
     ("set", "pop", ORDER),
     (
-        "range",
+        RANGE,
         "*",
         "called by name: loops, len() and subscripts are simulated",
     ),
-    ("slice", "*", "attributes of a slice that the frame made"),
+    (SLICE, "*", "attributes of a slice that the frame made"),
     ("bytearray", "*", OPAQUE),
     ("memoryview", "*", OPAQUE),
     ("object", "*", "inherited by every class: see attributes"),

@@ -13,6 +13,9 @@ pub const FULL_LIKE: &str = "full_like";
 /// A choice for each element.
 pub const WHERE: &str = "where";
 
+/// A tensor of one number.
+pub const FULL: &str = "full";
+
 /// A copy that gradients flow through.
 pub const CLONE: &str = "clone";
 
@@ -155,7 +158,7 @@ pub(super) const ROWS: Rows = &[
     ("floor_mod", &[InPlace, InPlaceOneDType, InPlaceOfTensors]),
     ("frac", &[InPlace]),
     (
-        "full",
+        FULL,
         &[
             Number(1, "fill_value", NumberAs::Dtype),
             Named(2, "dtype"),

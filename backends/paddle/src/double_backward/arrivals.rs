@@ -161,11 +161,8 @@ fn copied(
     let mut copied = Vec::new();
     for &at in &shared.read {
         let input = &inputs[at];
-        if input.get_type().is(class) {
-            let is_contiguous = input.call_method0(pyo3::intern!(py, "is_contiguous"))?;
-            if !is_contiguous.is_truthy()? {
-                copied.push((at, Numbers::of(input, false)?));
-            }
+        if input.get_type().is(class) && !abi::lies_contiguous(input)? {
+            copied.push((at, Numbers::of(input, false)?));
         }
     }
     Ok(copied)

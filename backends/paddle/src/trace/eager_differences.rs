@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use paddle_sot::graph::{Arg, DType, StatementIr};
+use paddle_sot::ops::FULL;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
@@ -25,9 +26,9 @@ fn number_differs(
     let given = || all_given(args, kwargs);
     let dtypes = || {
         let tensors = given().filter_map(Arg::as_symbol);
-        tensors.filter_map(|symbol| Some(sir.meta(symbol)?.dtype.as_str()))
+        tensors.filter_map(|symbol| Some(sir.meta(symbol)?.dtype))
     };
-    let wide = |dtype: &str| matches!(dtype, "float64" | "complex64" | "complex128");
+    let wide = |dtype: DType| dtype == DType::Float64 || dtype.is_complex();
     given().enumerate().any(|(at, arg)| {
         let Arg::Const(value) = arg else {
             return false;
@@ -35,7 +36,8 @@ fn number_differs(
         let value = value.bind(py);
         if value.is_exact_instance_of::<PyBool>() {
             return args.len() == 2
-                && dtypes().any(|dtype| matches!(dtype, "bool" | "float16" | "bfloat16"));
+                && dtypes()
+                    .any(|dtype| matches!(dtype, DType::Bool | DType::Float16 | DType::BFloat16));
         }
         if value.is_exact_instance_of::<PyFloat>() {
             let value: f64 = value.extract().unwrap_or(f64::NAN);
@@ -56,13 +58,14 @@ fn number_differs(
             .extract::<i64>()
             .is_ok_and(|value| value as f64 as f32 != value as f32);
         if COMPARISONS.contains(&name) {
-            return rounded_twice && dtypes().any(|dtype| !wide(dtype) && dtype.contains("float"));
+            return rounded_twice
+                && dtypes().any(|dtype| !wide(dtype) && dtype.as_str().contains("float"));
         }
         let exact = |round: fn(i64) -> i128| {
             let value = value.extract::<i64>();
             value.is_ok_and(|value| round(value) == i128::from(value))
         };
-        if matches!(name, "full" | "linspace") {
+        if matches!(name, FULL | "linspace") {
             return !exact(|value| (value as f64) as i128)
                 || !is_small_int(value) && given().any(|arg| is_short_dtype(py, arg));
         }
@@ -71,7 +74,7 @@ fn number_differs(
             return true;
         }
         !exact(|value| (value as f32) as i128)
-            && dtypes().any(|dtype| wide(dtype) || dtype.contains("int") || rounded_twice)
+            && dtypes().any(|dtype| wide(dtype) || dtype.as_str().contains("int") || rounded_twice)
     })
 }
 
@@ -84,7 +87,7 @@ fn is_small_int(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Dtypes of whole numbers of less than 64 bits.
-const SHORT: &[&str] = &["uint8", "int8", "int16", "int32"];
+const SHORT: [DType; 4] = [DType::UInt8, DType::Int8, DType::Int16, DType::Int32];
 
 /// Whether an argument is one of those, however that is written.
 fn is_short_dtype(py: Python<'_>, arg: &Arg) -> bool {
@@ -92,7 +95,7 @@ fn is_short_dtype(py: Python<'_>, arg: &Arg) -> bool {
         return false;
     };
     let name = value.bind(py).str().map(|name| name.to_string());
-    name.is_ok_and(|name| SHORT.iter().any(|dtype| name.contains(dtype)))
+    name.is_ok_and(|name| SHORT.iter().any(|dtype| name.contains(dtype.as_str())))
 }
 
 /// Methods that make a tensor of the other type first.

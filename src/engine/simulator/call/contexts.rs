@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use crate::abi;
 use crate::frame::Modules;
+use crate::graph::DType;
 use crate::obj::{Obj, is_attr, text_of};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{ContextVar, Kind, VarId};
@@ -193,7 +194,11 @@ fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bo
                 None => t.is_none(value),
             },
             "level" => text.is_some_and(|text| matches!(&*text, "o0" | "od" | "o1" | "o2")),
-            "dtype" => text.is_some_and(|text| matches!(&*text, "float16" | "bfloat16")),
+            "dtype" => text.is_some_and(|text| {
+                [DType::Float16, DType::BFloat16]
+                    .iter()
+                    .any(|half| half.as_str() == &*text)
+            }),
             _ => false,
         };
     }

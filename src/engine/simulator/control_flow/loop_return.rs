@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
+use crate::ops::FULL;
 use crate::ops::FULL_LIKE;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Form, Key, Kind, NumberVar, TensorVar, VarId};
@@ -431,7 +432,7 @@ pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<Symbo
                 shape.extend(t.value(dim).map(|dim| Arg::Const(Obj::from(dim))));
             }
             (
-                "full",
+                FULL,
                 vec![Arg::List(shape), Arg::Const(zero), Arg::Const(dtype)],
             )
         }

@@ -6,6 +6,7 @@ use crate::bytecode::CmpOp;
 use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::operators::{self, UnaryOp};
+use crate::simulator::variables::kinds::SUPER;
 use crate::simulator::{Step, Tracer, attributes, comparisons, tensor_scalar, truth};
 use crate::variables::VarId;
 
@@ -100,6 +101,6 @@ pub(super) fn super_attribute(
 
 /// Whether it is Python's own `super`.
 pub(super) fn is_super(t: &Tracer<'_>, function: VarId) -> Step<bool> {
-    let own = t.original("builtins", "super")?;
+    let own = t.original("builtins", SUPER)?;
     Ok(t.value(function).is_some_and(|function| function.is(&own)))
 }

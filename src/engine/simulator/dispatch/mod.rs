@@ -11,6 +11,7 @@ mod scopes;
 
 use crate::bytecode::{Dialect, Instr, OpTable, unimplemented};
 use crate::reason::BreakKind;
+use crate::simulator::methods::names::{APPEND, EXTEND, UPDATE};
 use crate::variables::{CellVar, Kind};
 
 use super::frame::{Exit, FrameState};
@@ -247,7 +248,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = t.add(Kind::Slice([start, stop, step]));
             f.push(value);
         }
-        Instr::ListAppend { depth } => put_into(t, f, *depth, "append")?,
+        Instr::ListAppend { depth } => put_into(t, f, *depth, APPEND)?,
         Instr::SetAdd { depth } => put_into(t, f, *depth, "add")?,
         Instr::MapAdd { depth } => {
             let value = f.pop(t)?;
@@ -255,15 +256,15 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let dict = f.peek(t, *depth as usize)?;
             subscript::set(t, dict, key, value)?;
         }
-        Instr::ListExtend { depth } => put_into(t, f, *depth, "extend")?,
-        Instr::SetUpdate { depth } => put_into(t, f, *depth, "update")?,
+        Instr::ListExtend { depth } => put_into(t, f, *depth, EXTEND)?,
+        Instr::SetUpdate { depth } => put_into(t, f, *depth, UPDATE)?,
         Instr::DictUpdate { depth } => {
             // Unlike the method, it takes no pairs.
             let value = f.peek(t, 1)?;
             if t.merged(value).is_none() {
                 return t.unsupported("** of something that is not a dict");
             }
-            put_into(t, f, *depth, "update")?;
+            put_into(t, f, *depth, UPDATE)?;
         }
         Instr::DictMerge { depth } => {
             let value = f.pop(t)?;

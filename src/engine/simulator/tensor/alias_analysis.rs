@@ -9,9 +9,10 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::abi;
 use crate::graph::{Arg, Callee, SymbolId, picks};
 use crate::guard::GuardKind;
-use crate::ops::{DETACH, Fact, RESHAPES, knows};
+use crate::ops::{DETACH, Fact, RESHAPES, VIEW, knows};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
@@ -286,9 +287,6 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
     }
 }
 
-/// The method that gives a tensor the shape of a list; it copies nothing.
-pub const VIEW: &str = "view";
-
 /// Whether a method, or the function of that name, gives a tensor another shape without a copy.
 pub fn asks_for_shape(name: &str) -> bool {
     name == VIEW || name == "view_as"
@@ -378,7 +376,7 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     let (Some(real), Some(source)) = (t.value(tensor), t.source(tensor)) else {
         return Ok(false);
     };
-    let is_so = real.call_method0("is_contiguous")?.is_truthy()?;
+    let is_so = abi::lies_contiguous(&real)?;
     if is_so {
         t.guards.add(&source, GuardKind::Contiguous);
     }

@@ -84,10 +84,18 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
 
 /// Whether `to_tensor` takes arrays of this dtype.
 pub fn is_taken(name: &str) -> bool {
-    const KNOWN: &[&str] = &[
-        "bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64",
+    const KNOWN: [DType; 9] = [
+        DType::Bool,
+        DType::Int8,
+        DType::Int16,
+        DType::Int32,
+        DType::Int64,
+        DType::UInt8,
+        DType::Float16,
+        DType::Float32,
+        DType::Float64,
     ];
-    KNOWN.contains(&name)
+    KNOWN.iter().any(|dtype| dtype.as_str() == name)
 }
 
 fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarId>> {

@@ -18,7 +18,7 @@ use crate::simulator::{branches, carried_aliases, dynamic_scalar, phi, region, r
 use crate::variables::{Item, IterVar, Kind, NumberVar, RowsVar, VarId};
 
 /// The one method that changes it.
-pub const APPEND: &str = "append";
+pub use crate::simulator::methods::names::APPEND;
 
 /// Stops: what is done with such a list is not in the program.
 pub fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {

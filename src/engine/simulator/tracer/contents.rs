@@ -9,6 +9,7 @@ use crate::guard::GuardKind;
 use crate::native;
 use crate::obj::{Obj, ordered_dict};
 use crate::simulator::containers::{deques, proxies};
+use crate::simulator::methods::names::CLEAR;
 use crate::simulator::methods::row::{Inherited, MethodRow};
 use crate::simulator::{attributes, methods};
 use crate::tracker::{Tracker, TrackerRef};
@@ -21,7 +22,7 @@ use super::classify::LONGEST;
 const UNORDERED: &[&str] = &["__getitem__", "__len__", "__contains__", "get"];
 
 /// Those that an `OrderedDict` has of its own and that ask no other method.
-const ORDERED_WRITERS: &[&str] = &["__setitem__", "__delitem__", "clear", "move_to_end"];
+const ORDERED_WRITERS: &[&str] = &["__setitem__", "__delitem__", CLEAR, "move_to_end"];
 
 /// What a method of these does with an instance of a subclass.
 fn does(rows: &'static [MethodRow], name: &str) -> Inherited {

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 
 use crate::bytecode::{Code, Instr, flow};
 use crate::simulator::Tracer;
+use crate::simulator::methods;
 use crate::variables::VarId;
 
 use super::RunsAgain;
@@ -23,23 +24,6 @@ pub(super) struct Written {
     /// Whether that is not known.
     anything: bool,
 }
-
-/// Methods that change a list, a dict or a set.
-const MUTATORS: &[&str] = &[
-    "append",
-    "extend",
-    "insert",
-    "remove",
-    "pop",
-    "clear",
-    "sort",
-    "reverse",
-    "update",
-    "setdefault",
-    "popitem",
-    "add",
-    "discard",
-];
 
 impl Written {
     /// Adds the rest of a frame, and all of its inner functions.
@@ -98,7 +82,7 @@ impl Written {
             instr,
             Instr::StoreSubscr | Instr::DeleteSubscr | Instr::StoreSlice
         );
-        let is_mutator = |name: u32| MUTATORS.contains(&&*code.names[name as usize]);
+        let is_mutator = |name: u32| methods::changes(&code.names[name as usize]);
         self.items |=
             is_store || matches!(instr, Instr::LoadAttr { name, .. } if is_mutator(*name));
     }

@@ -5,6 +5,7 @@ use pyo3::types::PyType;
 
 use crate::native;
 use crate::reason::{BreakId, BreakKind};
+use crate::simulator::methods::names::{CLEAR, COPY, UPDATE};
 use crate::simulator::{
     Step, Stop, Tracer, attributes, classes, comparisons, exceptions, iterate, keys, subscript,
     truth,
@@ -31,13 +32,15 @@ pub(in crate::simulator) const DICT: &[MethodRow] = &[
     .reads(),
     MethodRow::new("pop", (1, 2), pop).writes(),
     MethodRow::new("setdefault", (1, 2), set_default).writes(),
-    MethodRow::new("update", (0, 1), update).writes().named(),
-    MethodRow::new("copy", (0, 0), |t, call| {
+    MethodRow::new(UPDATE, (0, 1), update).writes().named(),
+    MethodRow::new(COPY, (0, 0), |t, call| {
         let copy = state(t, call)?;
         Ok(t.add(Kind::Dict(copy)))
     }),
-    MethodRow::new("clear", (0, 0), clear).writes(),
-    MethodRow::new("popitem", (0, 1), pop_item).named(),
+    MethodRow::new(CLEAR, (0, 0), clear).writes(),
+    MethodRow::new("popitem", (0, 1), pop_item)
+        .changes()
+        .named(),
     LEN,
     GET_ITEM,
     CONTAINS,

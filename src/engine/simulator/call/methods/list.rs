@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::reason::{BreakId, BreakKind};
+use crate::simulator::methods::names::{APPEND, CLEAR, COPY, EXTEND};
 use crate::simulator::{Step, Stop, Tracer, comparisons, exceptions, iterate};
 use crate::variables::{Kind, VarId};
 
@@ -13,28 +14,30 @@ use super::special::{CONTAINS, GET_ITEM, ITER, LEN, SET_ITEM};
 
 /// Methods of lists.
 pub(in crate::simulator) const LIST: &[MethodRow] = &[
-    MethodRow::new("append", (1, 1), |t, call| {
+    MethodRow::new(APPEND, (1, 1), |t, call| {
         t.vars.append(call.receiver, call.args[0]);
         Ok(t.none())
     })
     .writes(),
-    MethodRow::new("extend", (1, 1), extend).writes(),
+    MethodRow::new(EXTEND, (1, 1), extend).writes(),
     MethodRow::new("insert", (2, 2), insert).writes(),
     MethodRow::new("pop", (0, 1), pop).writes(),
-    MethodRow::new("remove", (1, 1), remove),
-    MethodRow::new("clear", (0, 0), clear).writes(),
+    MethodRow::new("remove", (1, 1), remove).changes(),
+    MethodRow::new(CLEAR, (0, 0), clear).writes(),
     MethodRow::new("reverse", (0, 0), |t, call| {
         Ok(change_list(t, call.receiver, |items| items.reverse()))
     })
     .writes(),
-    MethodRow::new("copy", (0, 0), |t, call| {
+    MethodRow::new(COPY, (0, 0), |t, call| {
         let items = sequence::items(t, call.receiver)?;
         let copy = t.add(Kind::List(items));
         Ok(t.inherit_class(copy, call.receiver))
     }),
     INDEX,
     COUNT,
-    MethodRow::new("sort", (0, 0), sort_in_place).named(),
+    MethodRow::new("sort", (0, 0), sort_in_place)
+        .changes()
+        .named(),
     LEN,
     GET_ITEM,
     CONTAINS,

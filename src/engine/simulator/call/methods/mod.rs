@@ -2,6 +2,7 @@
 
 mod dict;
 mod list;
+pub mod names;
 pub mod row;
 mod sequence;
 mod set;
@@ -12,6 +13,7 @@ mod tuple;
 use pyo3::prelude::*;
 
 use crate::reason::BreakId;
+use crate::simulator::methods::names::{APPEND, EXTEND};
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::variables::protocol;
@@ -42,6 +44,12 @@ pub(in crate::simulator) fn inherited(tables: [&'static [MethodRow]; 2], name: &
     find(&tables, name).map_or(Inherited::AsksOthers, |row| row.inherited)
 }
 
+/// Whether a method of this name, and no operation, changes a list, a dict or a set.
+pub(in crate::simulator) fn changes(name: &str) -> bool {
+    let mut rows = [LIST, DICT, SET_CHANGES].into_iter().flatten();
+    rows.any(|row| row.changes && row.name == name && !name.starts_with("__"))
+}
+
 pub use crate::simulator::variables::protocol::has_method as exists;
 
 /// Does `append` and `extend` on a list that nothing has looked into; the answer is whether it did.
@@ -56,8 +64,8 @@ pub fn appends(
         return false;
     }
     match (name, args) {
-        ("append", [_]) => t.append(receiver, args),
-        ("extend", [more]) if *more != receiver => {
+        (APPEND, [_]) => t.append(receiver, args),
+        (EXTEND, [more]) if *more != receiver => {
             if let Kind::List(items) | Kind::Tuple(items, _) = t.kind(*more).clone() {
                 t.append(receiver, &items)
             } else {

@@ -36,6 +36,8 @@ pub struct MethodRow {
     pub named: bool,
     /// What it does with an instance of a subclass.
     pub inherited: Inherited,
+    /// Whether it may change what the object holds.
+    pub changes: bool,
     /// Why the graph breaks where it is called with other arguments.
     refused: BreakId,
     action: fn(&mut Tracer<'_>, MethodCall<'_>) -> Step<VarId>,
@@ -56,6 +58,7 @@ impl MethodRow {
             arity: (fewest, most),
             named: false,
             inherited: Inherited::AsksOthers,
+            changes: false,
             refused: BreakId::ContainerMethod,
             action,
         }
@@ -81,6 +84,14 @@ impl MethodRow {
     pub const fn writes(self) -> Self {
         Self {
             inherited: Inherited::Writes,
+            ..self.changes()
+        }
+    }
+
+    /// The same method, which changes what the object holds.
+    pub const fn changes(self) -> Self {
+        Self {
+            changes: true,
             ..self
         }
     }

@@ -5,6 +5,7 @@
 use rustc_hash::FxHashSet;
 
 use crate::reason::{BreakId, BreakKind};
+use crate::simulator::methods::names::{CLEAR, COPY, UPDATE};
 use crate::simulator::{Step, Tracer, iterate, keys, sets};
 use crate::variables::{Key, Kind, SetVar, VarId};
 
@@ -13,7 +14,7 @@ use super::special::{CONTAINS, ITER, LEN};
 
 /// Methods of sets and of frozen ones.
 pub(in crate::simulator) const SET: &[MethodRow] = &[
-    MethodRow::new("copy", (0, 0), copy),
+    MethodRow::new(COPY, (0, 0), copy),
     MethodRow::new("union", (0, MANY), |t, call| {
         let (state, others) = (state(t, call)?, elements(t, call)?);
         let mut next = state;
@@ -48,24 +49,27 @@ pub(in crate::simulator) const SET: &[MethodRow] = &[
 
 /// Methods that change a set: a frozen one has none of them.
 pub(in crate::simulator) const SET_CHANGES: &[MethodRow] = &[
-    MethodRow::new("add", (1, 1), add),
-    MethodRow::new("update", (0, MANY), update),
+    MethodRow::new("add", (1, 1), add).changes(),
+    MethodRow::new(UPDATE, (0, MANY), update).changes(),
     MethodRow::new("discard", (1, 1), |t, call| {
         refuse_known(t, call, "discard")?;
         t.vars.mutate(call.receiver, |_| ());
         Ok(t.none())
-    }),
+    })
+    .changes(),
     MethodRow::new("remove", (1, 1), |t, call| {
         refuse_known(t, call, "remove")?;
         t.stop(BreakKind::RaisesException, "KeyError")
-    }),
-    MethodRow::new("clear", (0, 0), |t, call| {
+    })
+    .changes(),
+    MethodRow::new(CLEAR, (0, 0), |t, call| {
         let mut next = state(t, call)?;
         next.items.clear();
         t.vars
             .mutate(call.receiver, |var| var.kind = Kind::Set(next));
         Ok(t.none())
-    }),
+    })
+    .changes(),
 ];
 
 fn refuse<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
@@ -106,12 +110,12 @@ fn made(t: &mut Tracer<'_>, set: SetVar, name: &str) -> Step<VarId> {
 fn copy(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
     let copy = state(t, call)?;
     if copy.items.len() > 1 {
-        return refuse(t, "copy");
+        return refuse(t, COPY);
     }
     if copy.frozen {
         return t.stop(BreakId::ContainerMethod, "this method of a frozenset");
     }
-    made(t, copy, "copy")
+    made(t, copy, COPY)
 }
 
 /// A set of the elements that the arguments have, or lack.
@@ -174,7 +178,7 @@ fn update(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
         next.items.entry(key).or_insert(item);
     }
     if merges && next.items.len() > 1 {
-        return refuse(t, "update");
+        return refuse(t, UPDATE);
     }
     t.vars
         .mutate(call.receiver, |var| var.kind = Kind::Set(next));

@@ -15,7 +15,7 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::ops::{ASTYPE, TO_TENSOR};
+use crate::ops::{ASTYPE, FULL, TO_TENSOR};
 use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
@@ -162,7 +162,7 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
         Arg::Const(value.clone()),
         Arg::Const(dtype),
     ];
-    Ok(function(t, "paddle", "full", args)?.as_symbol())
+    Ok(function(t, "paddle", FULL, args)?.as_symbol())
 }
 
 /// The operands of an operator (`None`: a comparison). A number next to a tensor takes the tensor's dtype, as Python

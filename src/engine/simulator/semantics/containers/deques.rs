@@ -7,6 +7,7 @@ use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakId;
+use crate::simulator::methods::names::{APPEND, CLEAR, COPY, EXTEND};
 use crate::simulator::methods::row::{Inherited, MANY, MethodCall, MethodRow, find};
 use crate::variables::{IterVar, Kind, ObjectVar, VarId};
 
@@ -16,14 +17,14 @@ use crate::simulator::{comparisons, iterate, methods, subscript};
 
 /// A method that does what that of lists does.
 macro_rules! as_list {
-    ($name:literal) => {
+    ($name:expr) => {
         MethodRow::new($name, (0, MANY), |t, call| on_list(t, call, $name))
     };
 }
 
 /// A method that does so with an item: a deque has no slices.
 macro_rules! item {
-    ($name:literal) => {
+    ($name:expr) => {
         MethodRow::new($name, (0, MANY), |t, call| {
             check_place(t, call)?;
             on_list(t, call, $name)
@@ -33,18 +34,18 @@ macro_rules! item {
 
 /// Methods of deques. What no function says is done as lists do it.
 const DEQUE: &[MethodRow] = &[
-    MethodRow::new("append", (1, 1), |t, call| add(t, call, call.args[0], true)).writes(),
+    MethodRow::new(APPEND, (1, 1), |t, call| add(t, call, call.args[0], true)).writes(),
     MethodRow::new("appendleft", (1, 1), |t, call| {
         add(t, call, call.args[0], false)
     })
     .writes(),
-    MethodRow::new("extend", (1, 1), |t, call| extend(t, call, true)).writes(),
+    MethodRow::new(EXTEND, (1, 1), |t, call| extend(t, call, true)).writes(),
     MethodRow::new("extendleft", (1, 1), |t, call| extend(t, call, false)).writes(),
     MethodRow::new("pop", (0, 0), |t, call| pop(t, call, true)).writes(),
     MethodRow::new("popleft", (0, 0), |t, call| pop(t, call, false)).writes(),
     MethodRow::new("insert", (0, MANY), insert).writes(),
     MethodRow::new("rotate", (0, 1), rotate).writes(),
-    as_list!("clear").writes(),
+    as_list!(CLEAR).writes(),
     as_list!("remove").writes(),
     as_list!("reverse").writes(),
     item!("__setitem__").writes(),
@@ -55,7 +56,7 @@ const DEQUE: &[MethodRow] = &[
     as_list!("__iter__"),
     as_list!("index"),
     as_list!("count"),
-    MethodRow::new("copy", (0, 0), copy),
+    MethodRow::new(COPY, (0, 0), copy),
     MethodRow::new("__iadd__", (1, 1), |t, call| {
         let contents = contents_of(t, call.receiver)?;
         refuse_iterated(t, contents)?;
@@ -104,7 +105,7 @@ pub fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     };
     let deque = of(t, most)?;
     if let Some(over) = over {
-        call(t, deque, "extend", &[over], &[])?;
+        call(t, deque, EXTEND, &[over], &[])?;
     }
     Ok(deque)
 }
@@ -198,7 +199,7 @@ fn refused<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
 fn extend(t: &mut Tracer<'_>, call: MethodCall<'_>, last: bool) -> Step<VarId> {
     let over = call.args[0];
     if over == call.receiver {
-        return refused(t, if last { "extend" } else { "extendleft" });
+        return refused(t, if last { EXTEND } else { "extendleft" });
     }
     iterate::for_each(t, over, |t, item| add(t, call, item, last).map(drop))?;
     Ok(t.none())
@@ -235,7 +236,7 @@ fn sum(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
         );
     };
     let made = copy(t, call)?;
-    self::call(t, made, "extend", &[more], &[])?;
+    self::call(t, made, EXTEND, &[more], &[])?;
     Ok(made)
 }
 
@@ -255,7 +256,7 @@ fn copy(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
     let most = most(t, call.receiver)?;
     let made = of(t, most)?;
     let target = contents_of(t, made)?;
-    methods::call(t, target, "extend", &[contents], &[])?;
+    methods::call(t, target, EXTEND, &[contents], &[])?;
     Ok(made)
 }
 
@@ -293,7 +294,7 @@ fn add(t: &mut Tracer<'_>, call: MethodCall<'_>, item: VarId, last: bool) -> Ste
     let contents = contents_of(t, call.receiver)?;
     let first = t.int(0);
     match last {
-        true => methods::call(t, contents, "append", &[item], &[])?,
+        true => methods::call(t, contents, APPEND, &[item], &[])?,
         false => methods::call(t, contents, "insert", &[first, item], &[])?,
     };
     if most(t, call.receiver)?.is_some_and(|most| most < len(t, contents).unwrap_or(0)) {

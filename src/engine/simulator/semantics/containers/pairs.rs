@@ -4,6 +4,7 @@
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::simulator::call::call;
+use crate::simulator::methods::names::{EXTEND, UPDATE};
 use crate::simulator::operators::{is_not_implemented, is_object};
 use crate::simulator::{
     Step, Tracer, attributes, comparisons, methods, program_numbers, tensor_scalar, truth,
@@ -79,7 +80,7 @@ fn sum(
                 }
             }
         }
-        methods::call(t, a, "extend", &[b], &[])?;
+        methods::call(t, a, EXTEND, &[b], &[])?;
         return Ok(Some(a));
     }
     let (Kind::Tuple(items, named), Kind::Tuple(more, other)) = (left, right) else {
@@ -162,7 +163,7 @@ pub fn dict_operator(
         return Ok(None);
     }
     let target = if inplace { a } else { t.add(left.clone()) };
-    methods::call(t, target, "update", &[b], &[])?;
+    methods::call(t, target, UPDATE, &[b], &[])?;
     Ok(Some(target))
 }
 

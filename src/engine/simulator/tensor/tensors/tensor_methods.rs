@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::frame::Modules;
 use crate::graph::{Callee, is_in_place};
-use crate::ops::{CLONE, WHERE};
+use crate::ops::{CLONE, VIEW, WHERE};
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{
@@ -160,7 +160,7 @@ pub fn method(
                 tensor,
                 (name, args, kwargs),
             )?];
-            (alias_analysis::VIEW, &shape[..], &[][..])
+            (VIEW, &shape[..], &[][..])
         }
         false => (name, args, kwargs),
     };

@@ -17,7 +17,7 @@ use crate::simulator::{
 };
 
 use crate::simulator::variables::answers::{
-    Exports, Finalizer, Form, Precedence, Snapshot, builtin, class, not_an_attribute, not_contained,
+    Exports, Finalizer, Form, Precedence, Snapshot, class, not_an_attribute, not_contained,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
@@ -58,7 +58,7 @@ impl Protocol for DictVar {
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
         match &self.class {
             Some(of) => class(t, of),
-            None => builtin(t, "dict"),
+            None => Some(t.py.get_type::<PyDict>()),
         }
     }
 
@@ -282,7 +282,7 @@ impl Protocol for DictView {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_helper("view", 2, |to| {
+        to.call_helper("dict_view", 2, |to| {
             to.value(self.0)?;
             to.int(i64::from(self.1))
         })?;

@@ -14,8 +14,8 @@ use crate::simulator::subscript::Picked;
 use crate::simulator::{Step, Tracer, arguments, fold, methods, subscript};
 
 use crate::simulator::variables::answers::{
-    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, builtin, class,
-    holds_equal, reversed_items,
+    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, class, holds_equal,
+    reversed_items,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Rebuild, not_made};
@@ -37,7 +37,7 @@ impl Protocol for List<'_> {
     fn python_type<'py>(&self, t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
         match &var.class {
             Some(of) => class(t, of),
-            None => builtin(t, "list"),
+            None => Some(t.py.get_type::<PyList>()),
         }
     }
 

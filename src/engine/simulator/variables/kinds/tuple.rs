@@ -13,8 +13,8 @@ use crate::simulator::subscript::Picked;
 use crate::simulator::{Step, Tracer, arguments, attributes, fold, keys, methods, subscript};
 
 use crate::simulator::variables::answers::{
-    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, builtin, class,
-    holds_equal, reversed_items,
+    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, class, holds_equal,
+    reversed_items,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
@@ -34,7 +34,7 @@ impl Protocol for Tuple<'_> {
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
         match self.1 {
             Some(named) => class(t, named),
-            None => builtin(t, "tuple"),
+            None => Some(t.py.get_type::<PyTuple>()),
         }
     }
 
