@@ -10,6 +10,7 @@ use crate::simulator::{
     Step, Stop, Tracer, attributes, classes, comparisons, exceptions, iterate, keys, subscript,
     truth,
 };
+use crate::variables::kinds::DictViewKind;
 use crate::variables::{DictVar, Key, Kind, VarId};
 
 use super::row::{MethodCall, MethodRow};
@@ -19,15 +20,15 @@ use super::special::{CONTAINS, GET_ITEM, ITER, LEN, SET_ITEM};
 pub(in crate::simulator) const DICT: &[MethodRow] = &[
     MethodRow::new("get", (1, 2), get).reads(),
     MethodRow::new("keys", (0, 0), |t, call| {
-        Ok(t.add(Kind::DictView(call.receiver, 0)))
+        Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Keys)))
     })
     .reads(),
     MethodRow::new("values", (0, 0), |t, call| {
-        Ok(t.add(Kind::DictView(call.receiver, 1)))
+        Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Values)))
     })
     .reads(),
     MethodRow::new("items", (0, 0), |t, call| {
-        Ok(t.add(Kind::DictView(call.receiver, 2)))
+        Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Items)))
     })
     .reads(),
     MethodRow::new("pop", (1, 2), pop).writes(),

@@ -12,8 +12,8 @@ use crate::simulator::call::call;
 use crate::simulator::containers::pairs;
 use crate::simulator::methods::row::MethodRow;
 use crate::simulator::{
-    Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, iterate, keys,
-    methods, subscript,
+    Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, keys, methods,
+    subscript,
 };
 
 use crate::simulator::variables::answers::{
@@ -109,7 +109,7 @@ impl Protocol for DictVar {
     }
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
-        let state = over_dict(t, id, 0)?;
+        let state = over_dict(t, id, DictViewKind::Keys)?;
         Ok(t.add(Kind::Iter(state)))
     }
 
@@ -259,8 +259,39 @@ impl Protocol for DictVar {
     }
 }
 
-/// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
-pub struct DictView(pub VarId, pub u8);
+/// What a view of a dict, or an iterator over one, goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DictViewKind {
+    /// `dict.keys()`, and the dict itself.
+    Keys,
+    /// `dict.values()`
+    Values,
+    /// `dict.items()`
+    Items,
+}
+
+impl DictViewKind {
+    /// An item of it.
+    pub(in crate::simulator) fn item(self, t: &mut Tracer<'_>, key: VarId, value: VarId) -> VarId {
+        match self {
+            Self::Keys => key,
+            Self::Values => value,
+            Self::Items => t.add(Kind::Tuple(vec![key, value], None)),
+        }
+    }
+
+    /// What `dict_view` and `advanced` of the helpers of generated code call it.
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Keys => 0,
+            Self::Values => 1,
+            Self::Items => 2,
+        }
+    }
+}
+
+/// A view of a dict variable.
+pub struct DictView(pub VarId, pub DictViewKind);
 
 impl Protocol for DictView {
     const NAME: &'static str = "DictView";
@@ -284,7 +315,7 @@ impl Protocol for DictView {
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
         to.call_helper("dict_view", 2, |to| {
             to.value(self.0)?;
-            to.int(i64::from(self.1))
+            to.int(self.1.number())
         })?;
         Ok(false)
     }
@@ -303,8 +334,8 @@ impl Protocol for DictView {
 
     fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
         match self.1 {
-            0 => protocol::contains(t, self.0, item),
-            _ => not_contained(t, id, item),
+            DictViewKind::Keys => protocol::contains(t, self.0, item),
+            DictViewKind::Values | DictViewKind::Items => not_contained(t, id, item),
         }
     }
 
@@ -319,7 +350,7 @@ impl Protocol for DictView {
         };
         let items = dict.items.values();
         Ok(items
-            .map(|(key, value)| iterate::part(t, self.1, *key, *value))
+            .map(|(key, value)| self.1.item(t, *key, *value))
             .collect())
     }
 
@@ -328,8 +359,8 @@ impl Protocol for DictView {
     }
 }
 
-/// `iter()` of a dict or a view of it: keys (0), values (1) or pairs (2).
-fn over_dict(t: &mut Tracer<'_>, over: VarId, which: u8) -> Step<IterVar> {
+/// `iter()` of a dict or a view of it.
+fn over_dict(t: &mut Tracer<'_>, over: VarId, which: DictViewKind) -> Step<IterVar> {
     let Kind::Dict(dict) = t.kind(over) else {
         return t.stop(BreakId::Iteration, "a view of something else");
     };

@@ -10,6 +10,7 @@ use pyo3::types::PyType;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::methods;
 use crate::simulator::methods::row::MethodRow;
+use crate::simulator::variables::kinds::DictViewKind;
 use crate::simulator::{Step, Tracer, generators, iterate};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
@@ -49,8 +50,8 @@ pub enum IterVar {
     Dict {
         /// The dict.
         over: VarId,
-        /// Its keys (0), values (1) or pairs (2).
-        which: u8,
+        /// Its keys, values or pairs.
+        which: DictViewKind,
         /// The keys it had when the iterator was made; one that is put in again is another
         /// variable.
         keys: Rc<[VarId]>,

@@ -39,7 +39,7 @@ pub use cell::CellVar;
 pub use class::Class;
 pub use constant::{Const, Scalar};
 pub use context::{ContextMethod, ContextVar};
-pub use dict::{DictVar, DictView};
+pub use dict::{DictVar, DictView, DictViewKind};
 pub use function::{FunctionVar, NewFunction};
 pub use iterator::{Item, IterVar, Tool};
 pub use layer::{Layer, Layers};
@@ -132,8 +132,8 @@ pub enum Kind {
         /// The arguments of that.
         args: Vec<VarId>,
     },
-    /// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
-    DictView(VarId, u8),
+    /// `dict.keys()`, `.values()`, `.items()` of a dict variable.
+    DictView(VarId, DictViewKind),
     /// `set`, `frozenset`
     Set(SetVar),
     /// `slice(start, stop, step)`
