@@ -10,49 +10,25 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 
+use crate::answer::Answer;
 use crate::bridge;
 use crate::call_by_call;
 use crate::double_backward::{Shared, Told, hook};
-use crate::edge_pruning::{Cuts, Decided, Given};
+use crate::edge_pruning::{Cuts, Given};
 use crate::executor_lock;
 use crate::executors::{
     backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
 };
-use crate::flags::keeping;
+use crate::flags::{keeping, without_gradients};
 use crate::foreign;
 use crate::leaves;
 use crate::onednn;
 use crate::parts::Role;
 use crate::results::{with_own_name, with_own_version};
 use crate::scopes::take_turn;
-use crate::steady::{Look, Recipe, Steady};
+use crate::steady::{Look, Steady};
 use crate::trace::PaddleTrace;
 use crate::versions::{ResultNumbers, ResultState};
-
-/// What `compile_graph` answers: see `Compiled` in `programs.py`.
-#[derive(FromPyObject)]
-struct Answer {
-    attributes: Py<PyAny>,
-    program: Py<PyAny>,
-    constants: Vec<Py<PyAny>>,
-    trains: bool,
-    training: Vec<usize>,
-    without: Vec<usize>,
-    by_operators: Vec<usize>,
-    gates: Option<Py<PyAny>>,
-    decided: Option<Decided>,
-    has_signal: bool,
-    needed: Vec<String>,
-    is_random: bool,
-    read: Vec<usize>,
-    read_outputs: Vec<usize>,
-    computed_from: Vec<(usize, bool)>,
-    outputs_again: Vec<(usize, bool)>,
-    has_loops: bool,
-    in_place: bool,
-    memory: Option<usize>,
-    steady: Option<Recipe>,
-}
 
 /// A program, ready to run.
 pub struct PaddleGraph {
@@ -74,6 +50,8 @@ pub struct PaddleGraph {
     /// Outputs through which no gradient flows although the program trains: they leave as leaves.
     stopped: Vec<usize>,
     trains: bool,
+    /// Whether autograd may be on while it runs; it computes its gradients itself otherwise.
+    grad_enabled: bool,
     /// Outputs that gradients flow through.
     training: Vec<usize>,
     /// Outputs whose numbers the backward part reads.
@@ -189,6 +167,7 @@ impl PaddleGraph {
             by_operators,
             stopped,
             trains: answer.trains,
+            grad_enabled,
             training: answer.training,
             read_outputs: answer.read_outputs,
             outputs_again: answer.outputs_again,
@@ -299,7 +278,8 @@ impl PaddleGraph {
         } else {
             PyList::new(py, &given)?.into_any()
         };
-        scope.begin(!abi::records_gradients(py));
+        let records = abi::records_gradients(py);
+        scope.begin(!records || !self.grad_enabled);
         let draws = self.trains && self.shared.is_random;
         let random_state = draws
             .then(|| bridge::module(py, "gradients.double_backward")?.call_method0("random_state"));
@@ -314,6 +294,10 @@ impl PaddleGraph {
                 self.cuda_graph.bind(py),
             ];
             foreign::caught(self.run_program.bind(py), &PyTuple::new(py, given)?)
+        };
+        let run = || match records && !self.grad_enabled {
+            true => without_gradients(py, run),
+            false => run(),
         };
         let run = || match makes && self.shared.is_small {
             true => unhurried(py, run),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -146,3 +147,12 @@ def fused(optimizer: Any, given: Updates, rate: Any, decay: float, *, decays: bo
     betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
     end = decays, False, False, amsgrad
     _C_ops.fused_adam_(given.parameters, given.gradients, rate, *moments, *betas, _CHUNK, decay, *end)
+
+
+# Its last argument came with Paddle 3.3: where the graph is to be drawn.
+_NOT_DRAWN = ("",) if "dump_backward_graph_path" in inspect.signature(paddle.autograd.backward).parameters else ()
+
+
+def arrive(leaves: list[Any], gradients: list[Any]) -> None:
+    """What the walk back does where it arrives at leaves: each gradient is its own, or is added to it."""
+    core.eager.run_backward(leaves, gradients, False, *_NOT_DRAWN)

@@ -20,8 +20,7 @@ use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::function::{Translated, exclusively};
-use super::pipeline::prepare;
-use super::simulated_frame::{Simulated, simulate};
+use super::pipeline::{Simulated, prepare, simulate};
 
 /// A function as the backend exports it.
 pub struct Exported {

@@ -19,7 +19,7 @@ use super::callees::{self, Found};
 use crate::backend::is_translating;
 
 use super::function::{Shared, Translated};
-use super::simulated_frame;
+use super::pipeline;
 
 /// This thread's frames are translated until it is stopped or dropped.
 pub struct ForcedTranslation {
@@ -87,7 +87,7 @@ pub(super) fn find(
     if is_translating() || is_excluded(py, code)? {
         return Ok(None);
     }
-    if simulated_frame::watcher(&obj::names_of_code(code)?.extract::<Vec<String>>()?).is_some() {
+    if pipeline::watcher(&obj::names_of_code(code)?.extract::<Vec<String>>()?).is_some() {
         shared.count("a function that sees objects or frames of a translation");
         return Ok(Some(Found::LeaveAlone));
     }

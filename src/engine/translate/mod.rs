@@ -3,7 +3,6 @@
 mod arguments;
 mod automatic_dynamic;
 mod backward_guard;
-mod behind_break;
 mod callable;
 mod callees;
 mod check_dims;
@@ -16,13 +15,13 @@ mod freeze;
 mod function;
 mod graph_inputs;
 mod in_front;
+mod joined_graph;
 mod paddle_sot_hook;
 mod pin;
 mod pipeline;
 mod random;
 pub mod record;
 mod resumes;
-mod simulated_frame;
 mod statistics;
 mod totals;
 

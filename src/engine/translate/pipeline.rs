@@ -1,5 +1,8 @@
 //! One translation: decode, simulate, generate, compile, guard.
 
+mod behind_break;
+mod simulated_frame;
+
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -17,7 +20,6 @@ use crate::sync::lock;
 use crate::tracker::{Place, TrackerRef};
 
 use super::automatic_dynamic::{self, Learnt, Seen, Varies};
-use super::behind_break::{calls_python, takes_gradients};
 use super::callees;
 use super::check_dims;
 use super::choice::Configured;
@@ -26,7 +28,9 @@ use super::finish::{Traced, finish};
 use super::function::{Entry, Translated, shown};
 use super::pin;
 use super::resumes::resume_function;
-use super::simulated_frame::{Simulated, simulate};
+
+use behind_break::{calls_python, takes_gradients};
+pub(super) use simulated_frame::{Simulated, simulate, watcher};
 
 impl From<BackendError> for Break {
     fn from(err: BackendError) -> Self {
@@ -209,6 +213,7 @@ fn trace(
                 detours.filled.insert(at) || detours.native.insert(at)
             }
             (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.detours).not_deferred.insert(at),
+            (Err(_), Some(Otherwise::Apart(at))) => lock(&of.detours).apart.insert(at),
             (Err(_), Some(Otherwise::Computed(places))) => {
                 lock(&of.detours).computed.extend(places);
                 true
@@ -232,6 +237,8 @@ enum Otherwise {
     Filled(usize),
     /// This call of a train step, which is not deferred.
     NotDeferred(usize),
+    /// This call of `backward()`, whose gradients are no part of the graph.
+    Apart(usize),
     /// These changes in place, which the graph computes.
     Computed(Vec<usize>),
     /// The operation at this place: what its code reads when it runs again has changed by then.
@@ -333,6 +340,15 @@ fn trace_once(
         *otherwise = Some(Otherwise::NotDeferred(at));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
+    let joins = deferred::joined::joins(&tracer);
+    if let Some(at) = joins {
+        let least = chosen.min_training_size;
+        let is_whole = !by_calls && emission.alone.is_empty();
+        if !is_whole || deferred::joined::is_seen(&tracer, &emission.outputs, least)? {
+            *otherwise = Some(Otherwise::Apart(at));
+            return Err(Break::new(BreakKind::GradientStep, deferred::joined::APART));
+        }
+    }
     if let Some(loc) = replay_reads::handed_on(&tracer, &emission.made, &outcome) {
         *otherwise = Some(Otherwise::ChangedLater(loc));
         let message = "what runs again reads what is handed on";
@@ -360,6 +376,7 @@ fn trace_once(
         reported,
         listens,
         by_calls,
+        joins: joins.is_some(),
         inlined: tracer.progress.inlined,
         outside,
     })

@@ -53,6 +53,8 @@ class _Gradient(backward._Backward):
             _check(node.op, self.again)
             if self.again:
                 self.check_first(node)
+        made = (value for node in order for values in node.outputs for value in values if value.initialized())
+        tracing.current.gone_through = frozenset(value.id for value in made)
         return order
 
     def needs_first(self, node):
@@ -87,7 +89,8 @@ def _check(op, again):
             continue
         if value.dtype in _REFUSED:
             raise NotImplementedError(f"paddle.grad() through a tensor of {value.dtype}")
-        if -1 in value.shape:
+        # What a normalization reserves for its gradient has such a dim, and nothing else takes it.
+        if -1 in value.shape and not value.use_empty():
             raise NotImplementedError("paddle.grad() through open dims")
 
 
@@ -96,6 +99,8 @@ def grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused
     block = tracing.current.block
     if pir.get_current_insertion_point().block() != block:
         raise NotImplementedError("paddle.grad() in a nested graph")
+    if any(-1 in output.shape for output in outputs):
+        raise NotImplementedError("paddle.grad() of a tensor with open dims")
     seeds = [_seed(*pair) for pair in zip(outputs, grad_outputs or [None] * len(outputs), strict=True)]
     _check_places(outputs, inputs)
     start = len(block.ops)

@@ -16,7 +16,7 @@ const KEEPS: [&str; 2] = ["retain_graph", "create_graph"];
 /// Whether the code at or behind a break calls something like `paddle.grad`, keeps a graph for
 /// another backward, or listens to gradients of tensors: those between the operations of a program
 /// never come out of it. `stack`: what is loaded there.
-pub(super) fn takes_gradients(
+pub(in crate::translate) fn takes_gradients(
     t: &Tracer<'_>,
     code: &Code,
     (start, stack): (usize, &[VarId]),
@@ -60,7 +60,7 @@ pub(super) fn takes_gradients(
 }
 
 /// Whether the instruction that breaks the graph may run Python functions.
-pub(super) fn calls_python(t: &mut Tracer<'_>, code: &Code, at: &BreakPoint) -> bool {
+pub(in crate::translate) fn calls_python(t: &mut Tracer<'_>, code: &Code, at: &BreakPoint) -> bool {
     let last = &code.instructions[at.end - 1].instr;
     let pops = stack_effect::effect(last).map_or(at.stack.len(), |(pops, _)| pops);
     let from = at.stack.len().saturating_sub(pops);

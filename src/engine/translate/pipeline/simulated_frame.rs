@@ -18,10 +18,9 @@ use crate::simulator::{
 };
 use crate::sync::lock;
 use crate::tracker::Tracker;
-
-use super::automatic_dynamic::Varies;
-use super::choice::Configured;
-use super::function::{Shared, Translated};
+use crate::translate::automatic_dynamic::Varies;
+use crate::translate::choice::Configured;
+use crate::translate::function::{Shared, Translated};
 
 /// Functions that see how many objects, references or bytes there are, or have the frames shown
 /// from now on.
@@ -37,7 +36,7 @@ const WATCHERS: &[&str] = &[
 ];
 
 /// The first of these names that is one of those.
-pub(super) fn watcher<T: AsRef<str>>(names: &[T]) -> Option<&str> {
+pub(in crate::translate) fn watcher<T: AsRef<str>>(names: &[T]) -> Option<&str> {
     let mut names = names.iter().map(AsRef::as_ref);
     names.find(|name| WATCHERS.contains(name))
 }
@@ -51,16 +50,16 @@ const VERSIONS: &[&str] = &["inplace_version", "_inplace_version"];
 const MOST_INSIDE: usize = 8;
 
 /// A simulated frame.
-pub(super) struct Simulated<'py> {
-    pub(super) tracer: Tracer<'py>,
-    pub(super) outcome: Outcome,
-    pub(super) code: Arc<Code>,
-    pub(super) code_object: Obj,
-    pub(super) globals: Obj,
+pub(in crate::translate) struct Simulated<'py> {
+    pub(in crate::translate) tracer: Tracer<'py>,
+    pub(in crate::translate) outcome: Outcome,
+    pub(in crate::translate) code: Arc<Code>,
+    pub(in crate::translate) code_object: Obj,
+    pub(in crate::translate) globals: Obj,
 }
 
 /// Simulates the frame of a call with these bound arguments.
-pub(super) fn simulate<'py>(
+pub(in crate::translate) fn simulate<'py>(
     py: Python<'py>,
     of: &Translated,
     bound: &[Bound<'_, PyAny>],
