@@ -96,7 +96,7 @@ pub(super) fn open(py: Python<'_>) -> Result<History, String> {
     let text = |err: libloading::Error| err.to_string();
     let made = || -> PyResult<_> {
         let paddle = py.module("paddle")?;
-        let assign = paddle.getattr("_C_ops")?.getattr("assign")?;
+        let assign = paddle.getattr("_C_ops")?.getattr(crate::ASSIGN)?;
         Ok((
             assign.unbind(),
             paddle.call_method1("zeros", ((),))?.unbind(),

@@ -13,6 +13,9 @@ pub const FULL_LIKE: &str = "full_like";
 /// A choice for each element.
 pub const WHERE: &str = "where";
 
+/// A copy of a tensor, also of an array.
+pub const ASSIGN: &str = "assign";
+
 /// A tensor of one number.
 pub const FULL: &str = "full";
 
@@ -46,7 +49,7 @@ pub(super) const ROWS: Rows = &[
     ("asin", &[InPlace]),
     ("asinh", &[InPlace]),
     (
-        "assign",
+        ASSIGN,
         &[
             ForgetsResult,
             ForgetsArguments,

@@ -12,7 +12,7 @@ use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::guard::{ArrayGuard, GuardKind, open_dims};
 use crate::obj::Obj;
-use crate::ops::{ASTYPE, DETACH, TO_TENSOR};
+use crate::ops::{ASSIGN, ASTYPE, DETACH, TO_TENSOR};
 use crate::paddle::tensor_meta;
 use crate::reason::BreakId;
 use crate::tracker::{ArrayMaker, Tracker};
@@ -242,7 +242,7 @@ pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<
         ArrayMaker::ToTensor(Some(dtype)) => {
             paddle.call_method1(TO_TENSOR, (array, dtype.as_str()))
         }
-        ArrayMaker::Assign => paddle.call_method1("assign", (array,)),
+        ArrayMaker::Assign => paddle.call_method1(ASSIGN, (array,)),
     }
 }
 
