@@ -171,7 +171,11 @@ impl GraphBackend for PythonBackend {
             BackendError::Raised(err) if err.is_instance_of::<PyException>(py) => {
                 BackendError::Compile(format!("the backend {:?} raised {err}", self.name))
             }
-            other => other,
+            other @ (BackendError::Refused(_)
+            | BackendError::BlackListed(_)
+            | BackendError::Raised(_)
+            | BackendError::Compile(_)
+            | BackendError::DeadSymbol(_)) => other,
         };
         let compiled = self.compiler.bind(py).call1((run, metas)).map_err(named)?;
         let graph = CalledGraph::new(&self.name, &compiled, outputs)

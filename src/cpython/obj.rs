@@ -214,13 +214,28 @@ pub fn is_attr(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     found.is_ok_and(|found| found.is(value))
 }
 
+/// Whether a class is an enumeration, by the metaclass that Python has for those.
+pub fn is_enumeration(class: &Bound<'_, PyAny>) -> bool {
+    is_enum_meta(class.get_type().as_any())
+}
+
+/// Whether this is the metaclass of enumerations.
+pub fn is_enum_meta(meta: &Bound<'_, PyAny>) -> bool {
+    is_attr(meta, "enum", "EnumType")
+}
+
+/// Whether a class is `functools.partial`.
+pub fn is_partial_class(class: &Bound<'_, PyAny>) -> bool {
+    is_attr(class, "functools", "partial")
+}
+
 /// What methods and `functools.partial` objects call in the end; `None` where one calls itself.
 pub fn called<'py>(callable: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let mut callable = callable.clone();
     for _ in 0..100 {
         callable = if is_named(&callable, "method") {
             callable.getattr("__func__").ok()?
-        } else if is_attr(callable.get_type().as_any(), "functools", "partial") {
+        } else if is_partial_class(callable.get_type().as_any()) {
             callable.getattr("func").ok()?
         } else {
             return Some(callable);

@@ -39,7 +39,7 @@ impl StatementIr {
             // Captured control flow says at which of its results gradients arrived.
             Callee::Sir(_) => false,
             Callee::Layer(symbol) => (leaves || differs) && !self.is_one_kernel(py, *symbol),
-            callee => {
+            callee @ (Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_)) => {
                 let names = callee.api_names(py);
                 let is_among = |fact: Fact| names.iter().any(|name| knows(name, fact));
                 !is_among(Fact::AllOrNothing) && (leaves || differs && !is_among(Fact::OneKernel))

@@ -239,7 +239,10 @@ impl<I> Cut<I> {
         for statement in &self.statements {
             let callee = match &statement.callee {
                 Callee::Layer(symbol) => Callee::Layer(block.symbol(*symbol)),
-                other => other.clone(),
+                other @ (Callee::Api(_)
+                | Callee::Method(_)
+                | Callee::Attribute(_)
+                | Callee::Sir(_)) => other.clone(),
             };
             let args = statement.args.iter().map(|arg| block.arg(arg)).collect();
             let kwargs = statement

@@ -34,7 +34,7 @@ impl Statement {
             },
             // Regions that gradients go through are refused where they hold one.
             Callee::Sir(_) => false,
-            callee => {
+            callee @ (Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_)) => {
                 let names = callee.api_names(py);
                 let named = self.kwargs.iter().map(|(_, arg)| arg);
                 names.iter().any(|name| knows(name, Fact::SelectsRows))

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-pub use table::{ASTYPE, CLONE, DETACH, FULL_LIKE, TO_TENSOR, WHERE, rows};
+pub use table::{ASSIGN, ASTYPE, CLONE, DETACH, FULL, FULL_LIKE, TO_TENSOR, VIEW, WHERE, rows};
 
 /// How the dims of a result follow from those of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +226,23 @@ pub enum Fact {
     ProgramCall,
 }
 
+/// What the first of some facts says that has this form: `said!(facts(name), Fact::Shape(rule) =>
+/// *rule)`.
+#[macro_export]
+macro_rules! said {
+    ($facts:expr, $form:pat $(if $guard:expr)? => $says:expr) => {
+        $facts.iter().find_map(|fact| {
+            let $form = fact else {
+                return None;
+            };
+            $(if !($guard) {
+                return None;
+            })?
+            Some($says)
+        })
+    };
+}
+
 /// The same numbers in the same order, in another shape.
 pub const RESHAPES: Fact = Fact::Shape(ShapeRule::Reshape);
 
@@ -245,10 +262,8 @@ pub fn names(fact: Fact) -> impl Iterator<Item = &'static str> {
 /// The functions whose arguments are whole numbers, and from which place on.
 pub fn whole_arguments() -> impl Iterator<Item = (&'static str, usize)> {
     table::rows().filter_map(|(name, facts)| {
-        facts.iter().find_map(|fact| match fact {
-            Fact::WholeFrom(at) => Some((name, *at)),
-            _ => None,
-        })
+        let from = said!(facts, Fact::WholeFrom(at) => *at)?;
+        Some((name, from))
     })
 }
 
@@ -259,10 +274,7 @@ pub fn facts(name: &str) -> &'static [Fact] {
 
 /// How the dims of the result of this operator follow from those of its arguments.
 pub fn shape_rule(name: &str) -> Option<ShapeRule> {
-    facts(name).iter().find_map(|fact| match fact {
-        Fact::Shape(rule) => Some(*rule),
-        _ => None,
-    })
+    said!(facts(name), Fact::Shape(rule) => *rule)
 }
 
 #[cfg(test)]

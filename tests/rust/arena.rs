@@ -16,17 +16,19 @@ fn list(items: &[VarId]) -> Variable {
 }
 
 fn items(arena: &Arena, id: VarId) -> Vec<VarId> {
-    match arena.kind(id) {
-        Kind::List(items) => items.clone(),
-        other => panic!("not a list: {other:?}"),
-    }
+    let Kind::List(items) = arena.kind(id) else {
+        panic!("not a list: {:?}", arena.kind(id));
+    };
+    items.clone()
 }
 
 /// What a simulated `list.append` does.
 fn append(arena: &mut Arena, id: VarId, item: VarId) {
-    arena.mutate(id, |var| match &mut var.kind {
-        Kind::List(items) => items.push(item),
-        other => panic!("not a list: {other:?}"),
+    arena.mutate(id, |var| {
+        let Kind::List(items) = &mut var.kind else {
+            panic!("not a list");
+        };
+        items.push(item);
     });
 }
 

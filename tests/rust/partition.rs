@@ -74,9 +74,12 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
             return None;
         };
         let shown = parts.into_iter().map(|part| {
-            let names = part.sir.statements.iter().map(|it| match &it.callee {
-                Callee::Method(name) => name.to_string(),
-                other => format!("{other:?}"),
+            let names = part.sir.statements.iter().map(|it| {
+                if let Callee::Method(name) = &it.callee {
+                    name.to_string()
+                } else {
+                    format!("{:?}", it.callee)
+                }
             });
             let names: Vec<String> = names.collect();
             let list = |ids: &[SymbolId]| ids.iter().map(letter).collect::<String>();

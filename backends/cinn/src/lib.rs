@@ -109,7 +109,10 @@ impl CinnBackend {
                     _ => format!("the program could not be decomposed: {raised}"),
                 }
             }
-            other => other.to_string(),
+            other @ (BackendError::Refused(_)
+            | BackendError::BlackListed(_)
+            | BackendError::Compile(_)
+            | BackendError::DeadSymbol(_)) => other.to_string(),
         };
         let eager = backend::get("eager").map_err(|err| BackendError::Compile(err.to_string()))?;
         let request = CompileRequest {

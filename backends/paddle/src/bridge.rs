@@ -42,6 +42,7 @@ const MODULES: &[&str] = &[
     "aliased_outputs",
     "trace",
     "constants",
+    "runnable",
     "programs",
     "region",
     "predictors",
@@ -65,7 +66,7 @@ pub fn native(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     let module = PyModule::new(py, "paddle_backend")?;
     for function in [
         wrap_pyfunction!(crate::foreign::caught, py)?,
-        wrap_pyfunction!(crate::double_backward::watch, py)?,
+        wrap_pyfunction!(crate::double_backward::arrivals::watch, py)?,
         wrap_pyfunction!(crate::double_backward::runs, py)?,
         wrap_pyfunction!(crate::double_backward::now, py)?,
         wrap_pyfunction!(crate::edge_pruning::can_cut, py)?,

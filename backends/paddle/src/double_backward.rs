@@ -1,36 +1,28 @@
 //! What a program needs to go backward more than once: see `double_backward.py`.
 
+pub(crate) mod arrivals;
+mod run_scope;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use paddle_sot::abi;
 use paddle_sot::backend::CompiledGraph;
 use paddle_sot::frame::Modules;
 use paddle_sot::obj;
-use paddle_sot::paddle::Paddle;
 use paddle_sot::sync::lock;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
+use run_scope::can_be_reused;
 
 use crate::executor_lock;
-use crate::executors::{self, Executors};
-use crate::steady::Ready;
+use crate::executors::{self};
 use crate::versions::{self, Numbers, ResultNumbers, ResultState};
 
-/// Walks of autograd under way that hooks have to know of.
-static WALKS: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts walks: `change` is 1 or -1.
-#[pyfunction]
-pub fn watch(change: isize) {
-    if change > 0 {
-        WALKS.fetch_add(1, Ordering::Relaxed);
-    } else {
-        WALKS.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+pub use arrivals::{Told, hook};
+pub use run_scope::{Backward, Scope};
 
 /// Runs whose nodes are alive, by their numbers.
 static RUNS: Mutex<BTreeMap<usize, Py<PyWeakrefReference>>> = Mutex::new(BTreeMap::new());
@@ -64,95 +56,6 @@ pub fn waits_for_backward(py: Python<'_>) -> PyResult<bool> {
         }
     }
     Ok(false)
-}
-
-/// Where runs of a program keep its variables.
-pub struct Scope {
-    /// The scope alone in a list, as runs take it.
-    pub list: Py<PyList>,
-    /// The scope.
-    pub scope: Py<PyAny>,
-    /// Whether nothing was recorded in the last run: no backward can be waiting.
-    pub is_over: bool,
-    /// What is known of its last run.
-    pub backward: Arc<Backward>,
-    /// What its executor has kept caches of.
-    pub ready: Ready,
-    /// The thread that ran in it last, by `executor_lock::thread_token`.
-    pub thread: Weak<()>,
-    _executors: Executors,
-}
-
-/// What is known of the last run in a scope and its backward.
-#[derive(Default)]
-pub struct Backward {
-    /// When the executor of the run was made, by `executors::epoch`; none was at 0.
-    forward_made: AtomicUsize,
-    /// Whether the executor of the backward was made while that of the run was gone.
-    is_spoiled: AtomicBool,
-    /// The same for its backward.
-    made: AtomicUsize,
-    /// The thread that it began in, by `executor_lock::this_thread`.
-    thread: AtomicUsize,
-    /// The number of the run that the scope was used for last, once that has ended; before, and
-    /// without training, 0.
-    user: AtomicUsize,
-    /// Passes under way that may give the scope back what its backward freed.
-    held: AtomicUsize,
-}
-
-/// What Paddle says of a scope: true before its backward, or what nothing went backward through,
-/// has been emptied.
-fn can_be_reused(py: Python<'_>, scope: &Py<PyAny>) -> PyResult<bool> {
-    scope
-        .bind(py)
-        .getattr(pyo3::intern!(py, "_can_reused"))?
-        .is_truthy()
-}
-
-impl Scope {
-    /// One that has to be asked whether its backward is over.
-    pub fn new(py: Python<'_>, scope: Py<PyAny>) -> PyResult<Self> {
-        Ok(Self {
-            list: PyList::new(py, [&scope])?.unbind(),
-            scope,
-            is_over: false,
-            backward: Arc::default(),
-            ready: Ready::default(),
-            thread: Weak::new(),
-            _executors: Executors,
-        })
-    }
-
-    /// Whether nothing waits for its backward or is about to empty it after that.
-    pub fn is_free(&self, py: Python<'_>) -> PyResult<bool> {
-        let Backward { thread, held, .. } = &*self.backward;
-        let is_left = || {
-            held.load(Ordering::Relaxed) == 0
-                && !executor_lock::is_another_at_work(thread.load(Ordering::Relaxed))
-        };
-        Ok(self.is_over || (can_be_reused(py, &self.scope)? && is_left()))
-    }
-
-    /// Whether it is of no use any more. A backward executor that was made while that of the run
-    /// was gone does not know what to keep: the backward of a later run would find no memory.
-    pub fn is_spoiled(&self) -> bool {
-        self.backward.is_spoiled.load(Ordering::Relaxed)
-    }
-
-    /// Whether the executor of a run in it is there.
-    pub fn is_made(&self) -> bool {
-        self.backward.forward_made.load(Ordering::Relaxed) == executors::epoch()
-    }
-
-    /// A run in it begins, whose executor is there or made now.
-    pub fn begin(&mut self, is_over: bool) {
-        self.is_over = is_over;
-        self.thread = executor_lock::thread_token();
-        self.backward.user.store(0, Ordering::Relaxed);
-        let made = &self.backward.forward_made;
-        made.store(executors::epoch(), Ordering::Relaxed);
-    }
 }
 
 /// What the runs of one program share with it.
@@ -458,148 +361,4 @@ impl Run {
         scope.backward = Arc::clone(&self.backward);
         self.shared.give_back(scope);
     }
-}
-
-/// What autograd calls with the gradient of one output, before the backward of the program.
-#[pyclass(frozen)]
-pub struct Hook {
-    run: Py<Run>,
-    /// The output among all outputs, and among those that gradients flow through.
-    at: (usize, usize),
-    /// Where the gates of the program note which outputs a gradient arrived at.
-    arrived: Option<Py<PyList>>,
-    /// Whether autograd asks for no other gradient after it.
-    is_last: bool,
-}
-
-#[pymethods]
-impl Hook {
-    fn __call__(&self, py: Python<'_>, gradient: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let (at, number) = self.at;
-        let run = self.run.get();
-        run.goes_backward(py)?;
-        let is_watched = WALKS.load(Ordering::Relaxed) > 0;
-        let again = is_watched
-            .then(|| py.module("paddle_sot_rs._paddle.gradients.double_backward"))
-            .transpose()?;
-        let takes_zeros = match &again {
-            Some(again) => again.call_method0("gets_zeros")?.is_truthy()?,
-            None => false,
-        };
-        run.note(number, !gradient.is_none() && !takes_zeros);
-        if self.is_last {
-            run.tell(py)?;
-        }
-        if let Some(arrived) = &self.arrived {
-            py.module("paddle_sot_rs._paddle.gradients.grad_masks")?
-                .call_method1("note", (arrived, number, !gradient.is_none()))?;
-        }
-        let Some(again) = again else {
-            return Ok(py.None());
-        };
-        Ok(again
-            .call_method1("arrived", (&self.run, at, gradient))?
-            .unbind())
-    }
-}
-
-/// Who is told where gradients arrive in a run.
-pub struct Told<'a, 'py> {
-    /// The outputs to watch, with their numbers among the ones that gradients can flow through.
-    pub training: &'a [(usize, usize)],
-    /// The output that the backward reads it from, and how many outputs gradients can flow through.
-    pub signal: Option<(Bound<'py, PyAny>, usize)>,
-    /// What the gates of the program note it in.
-    pub gates: Option<&'a Bound<'py, PyList>>,
-    /// The state of the random generators in front of the run, where it draws.
-    pub random_state: Option<Py<PyAny>>,
-}
-
-/// Puts hooks on the outputs of a run. The answer is the run.
-pub fn hook(
-    py: Python<'_>,
-    shared: &Arc<Shared>,
-    (scope, backward): (Py<PyAny>, Arc<Backward>),
-    inputs: &[Bound<'_, PyAny>],
-    outputs: &[Bound<'_, PyAny>],
-    told: &Told<'_, '_>,
-) -> PyResult<Py<Run>> {
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let version = |at: &usize| abi::inplace_version(&inputs[*at]);
-    let versions = shared.read.iter().map(version).collect::<PyResult<_>>()?;
-    let numbers = shared.computed_from.iter();
-    let numbers = numbers.map(|(at, ever)| Numbers::of(&inputs[*at], *ever));
-    let numbers = numbers.collect::<PyResult<_>>()?;
-    let copied = copied(py, shared, inputs)?;
-    let result = |(_, at): &(usize, usize)| {
-        let output = &outputs[*at];
-        let weak = PyWeakrefReference::new(output)?.unbind();
-        Ok((*at, weak, abi::inplace_version(output)?))
-    };
-    let results = told.training.iter().map(result);
-    let results = results.collect::<PyResult<_>>()?;
-    let run = Py::new(
-        py,
-        Run {
-            shared: Arc::clone(shared),
-            scope,
-            inputs: PyList::new(py, inputs)?.unbind(),
-            versions,
-            numbers,
-            copied,
-            outputs: OnceLock::new(),
-            results,
-            number,
-            kept: AtomicBool::new(false),
-            backward,
-            last: Default::default(),
-            arrived: AtomicU64::new(0),
-            signal: told
-                .signal
-                .as_ref()
-                .map(|(signal, outputs)| (signal.clone().unbind(), *outputs)),
-            random_state: told.random_state.as_ref().map(|state| state.clone_ref(py)),
-            replayed: OnceLock::new(),
-        },
-    )?;
-    run.get().backward.user.store(number, Ordering::Relaxed);
-    let weak = PyWeakrefReference::new(run.bind(py))?.unbind();
-    let known = lock(&RUNS).insert(number, weak);
-    drop(known);
-    for &(number, at) in told.training {
-        let hook = Hook {
-            run: run.clone_ref(py),
-            at: (at, number),
-            arrived: told.gates.map(|list| list.clone().unbind()),
-            is_last: told.training.last() == Some(&(number, at)),
-        };
-        let output = &outputs[at];
-        output.call_method1(
-            pyo3::intern!(py, "_register_grad_hook"),
-            (Py::new(py, hook)?,),
-        )?;
-    }
-    Ok(run)
-}
-
-/// The numbers of those inputs that the backward reads and whose strides have gaps or another
-/// order: a program takes copies of them, which see nothing of what becomes of them. Parameters
-/// have none.
-fn copied(
-    py: Python<'_>,
-    shared: &Shared,
-    inputs: &[Bound<'_, PyAny>],
-) -> PyResult<Vec<(usize, Numbers)>> {
-    let class = Paddle::get(py)?.tensor.bind(py);
-    let mut copied = Vec::new();
-    for &at in &shared.read {
-        let input = &inputs[at];
-        if input.get_type().is(class) {
-            let is_contiguous = input.call_method0(pyo3::intern!(py, "is_contiguous"))?;
-            if !is_contiguous.is_truthy()? {
-                copied.push((at, Numbers::of(input, false)?));
-            }
-        }
-    }
-    Ok(copied)
 }

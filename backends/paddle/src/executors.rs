@@ -197,7 +197,7 @@ pub fn backward_threshold(sir: &StatementIr) -> f64 {
         .iter()
         .filter_map(|kind| match kind {
             SymbolKind::Tensor(meta) if !meta.stop_gradient => bytes(meta),
-            _ => None,
+            SymbolKind::Tensor(_) | SymbolKind::Layer(_) => None,
         })
         .collect();
     let mean = sizes.iter().sum::<usize>() / sizes.len().max(1);

@@ -122,12 +122,12 @@ impl GraphBackend for PaddleBackend {
 
 /// `NotImplementedError` says what a program cannot hold: no failure, a reason.
 fn unsupported(py: Python<'_>, err: BackendError) -> BackendError {
-    match err {
-        BackendError::Raised(err) if err.is_instance_of::<PyNotImplementedError>(py) => {
-            BackendError::Refused(err.value(py).to_string())
+    if let BackendError::Raised(raised) = &err {
+        if raised.is_instance_of::<PyNotImplementedError>(py) {
+            return BackendError::Refused(raised.value(py).to_string());
         }
-        other => other,
     }
+    err
 }
 
 fn own(session: Box<dyn TraceSession>) -> Result<Box<trace::PaddleTrace>, BackendError> {

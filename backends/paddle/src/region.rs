@@ -1,4 +1,4 @@
-//! Nested graphs as Python data: `region.py` runs them inside of `cond`, `while_loop` and
+//! Nested graphs as Python data: `_paddle.region` runs them inside of `cond`, `while_loop` and
 //! `static_pylayer`.
 
 use paddle_sot::backend::BackendError;

@@ -1,22 +1,22 @@
 //! [`PaddleTrace`]: metadata inference by building the program.
 
+mod eager_differences;
+mod inferred;
+
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use eager_differences::{all_given, differs_from_eager};
 use paddle_sot::backend::{
-    BackendError, CallResult, Captured, ComparedDims, ComparedWith, InferredOutput, TraceSession,
-    ValueHandle,
+    BackendError, CallResult, Captured, ComparedDims, TraceSession, ValueHandle,
 };
-use paddle_sot::bytecode::CmpOp;
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{
-    Arg, Arrivals, Callee, DType, StatementIr, SymbolId, SymbolKind, TensorMeta,
-};
+use paddle_sot::graph::{Arg, Arrivals, Callee, StatementIr, SymbolId, SymbolKind, TensorMeta};
 use paddle_sot::obj::{Obj, text_of};
 use paddle_sot::reason::SourceLoc;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::bridge;
 use crate::ordered_sums;
@@ -122,262 +122,7 @@ impl PaddleTrace {
             }
         })
     }
-
-    fn inferred(
-        &mut self,
-        py: Python<'_>,
-        result: &Bound<'_, PyAny>,
-        args: &[(SymbolId, String)],
-    ) -> Result<InferredOutput, BackendError> {
-        if result.is_instance(self.value_type.bind(py))? {
-            let address = result
-                .getattr(pyo3::intern!(py, "id"))
-                .and_then(|id| id.extract::<String>())
-                .unwrap_or_default();
-            if let Some((symbol, _)) = args
-                .iter()
-                .find(|(_, id)| *id == address && !address.is_empty())
-            {
-                return Ok(InferredOutput::Existing(*symbol));
-            }
-            let meta = value_meta(result)?;
-            let known = self.pending.iter().position(|known| known.is(result));
-            let at = known.unwrap_or_else(|| {
-                self.pending.push(result.clone().unbind());
-                self.pending.len() - 1
-            });
-            return Ok(InferredOutput::Tensor(meta, ValueHandle(at)));
-        }
-        let many = |this: &mut Self, items: Vec<Bound<'_, PyAny>>| {
-            items
-                .iter()
-                .map(|item| this.inferred(py, item, args))
-                .collect::<Result<Vec<_>, _>>()
-        };
-        if let Ok(list) = result.cast_exact::<PyList>() {
-            return Ok(InferredOutput::List(many(self, list.iter().collect())?));
-        }
-        if let Ok(tuple) = result.cast_exact::<PyTuple>() {
-            return Ok(InferredOutput::Tuple(many(self, tuple.iter().collect())?));
-        }
-        if let (Ok(tuple), true) = (result.cast::<PyTuple>(), result.hasattr("_fields")?) {
-            let class = Obj::from(result.get_type());
-            return Ok(InferredOutput::NamedTuple(
-                class,
-                many(self, tuple.iter().collect())?,
-            ));
-        }
-        if let Ok(dict) = result.cast_exact::<PyDict>() {
-            let mut items = Vec::new();
-            for (key, value) in dict.iter() {
-                items.push((Obj::from(key), self.inferred(py, &value, args)?));
-            }
-            return Ok(InferredOutput::Dict(items));
-        }
-        let plain = result.is_none()
-            || ["bool", "int", "float", "str"]
-                .contains(&result.get_type().name()?.to_string().as_str());
-        if plain {
-            return Ok(InferredOutput::Const(Obj::from(result)));
-        }
-        Err(BackendError::Refused(format!(
-            "the call returns a {}",
-            result.get_type().name()?
-        )))
-    }
 }
-
-fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
-    let py = value.py();
-    let mut shape: Vec<i64> = value.getattr(pyo3::intern!(py, "shape"))?.extract()?;
-    // Some rules compute with the -1 of an open dim.
-    shape.iter_mut().for_each(|dim| *dim = (*dim).max(-1));
-    let named = value.getattr(pyo3::intern!(py, "dtype"))?;
-    let dtype = paddle_sot::paddle::dtype_of(&named)
-        .ok_or_else(|| BackendError::Refused(format!("a result of dtype {named}")))?;
-    let stops = value.getattr(pyo3::intern!(py, "stop_gradient"))?;
-    let stop_gradient = stops.is_truthy()?;
-    Ok(TensorMeta {
-        shape: shape.into(),
-        dtype,
-        stop_gradient,
-    })
-}
-
-fn all_given<'a>(
-    args: &'a [Arg],
-    kwargs: &'a [(Arc<str>, Arg)],
-) -> impl Iterator<Item = &'a Arg> + 'a {
-    args.iter().chain(kwargs.iter().map(|(_, arg)| arg))
-}
-
-/// Programs keep numbers in single precision, and do arithmetic of a bool or half tensor and a number
-/// that eager mode refuses or does in another type.
-fn number_differs(
-    py: Python<'_>,
-    name: &str,
-    sir: &StatementIr,
-    args: &[Arg],
-    kwargs: &[(Arc<str>, Arg)],
-) -> bool {
-    let given = || all_given(args, kwargs);
-    let dtypes = || {
-        given().filter_map(|arg| match arg {
-            Arg::Symbol(symbol) => sir.meta(*symbol).map(|meta| meta.dtype.as_str()),
-            _ => None,
-        })
-    };
-    let wide = |dtype: &str| matches!(dtype, "float64" | "complex64" | "complex128");
-    given().enumerate().any(|(at, arg)| {
-        let Arg::Const(value) = arg else {
-            return false;
-        };
-        let value = value.bind(py);
-        if value.is_exact_instance_of::<PyBool>() {
-            return args.len() == 2
-                && dtypes().any(|dtype| matches!(dtype, "bool" | "float16" | "bfloat16"));
-        }
-        if value.is_exact_instance_of::<PyFloat>() {
-            let value: f64 = value.extract().unwrap_or(f64::NAN);
-            // Of those with a name, few are taken as tensors: `trace.py` looks for them.
-            let rounds = f64::from(value as f32) != value && !value.is_nan();
-            // Eager mode raises where the dtype does not hold the number; the float of a program is infinite.
-            if name == "full_like" && value.is_finite() && value.abs() > f64::from(f32::MAX) {
-                return true;
-            }
-            return rounds && at < args.len() && dtypes().any(wide);
-        }
-        if !value.is_exact_instance_of::<PyInt>() {
-            return false;
-        }
-        // A program makes a double of it before it makes a float.
-        let rounded_twice = value
-            .extract::<i64>()
-            .is_ok_and(|value| value as f64 as f32 != value as f32);
-        if COMPARISONS.contains(&name) {
-            return rounded_twice && dtypes().any(|dtype| !wide(dtype) && dtype.contains("float"));
-        }
-        let exact = |round: fn(i64) -> i128| {
-            let value = value.extract::<i64>();
-            value.is_ok_and(|value| round(value) == i128::from(value))
-        };
-        if matches!(name, "full" | "linspace") {
-            return !exact(|value| (value as f64) as i128)
-                || !is_small_int(value) && given().any(|arg| is_short_dtype(py, arg));
-        }
-        let short = |dtype| SHORT.contains(&dtype);
-        if !name.starts_with("__") && !is_small_int(value) && dtypes().any(short) {
-            return true;
-        }
-        !exact(|value| (value as f32) as i128)
-            && dtypes().any(|dtype| wide(dtype) || dtype.contains("int") || rounded_twice)
-    })
-}
-
-/// Whether a number is one of 32 bits, or the next one: functions of Paddle make whole numbers of doubles or floats in a
-/// program, and those do not wrap around.
-fn is_small_int(value: &Bound<'_, PyAny>) -> bool {
-    const MOST: i64 = 1 << 31;
-    let value = value.extract::<i64>();
-    value.is_ok_and(|value| (-MOST..=MOST).contains(&value))
-}
-
-/// Dtypes of whole numbers of less than 64 bits.
-const SHORT: &[&str] = &["uint8", "int8", "int16", "int32"];
-
-/// Whether an argument is one of those, however that is written.
-fn is_short_dtype(py: Python<'_>, arg: &Arg) -> bool {
-    let Arg::Const(value) = arg else {
-        return false;
-    };
-    let name = value.bind(py).str().map(|name| name.to_string());
-    name.is_ok_and(|name| SHORT.iter().any(|dtype| name.contains(dtype)))
-}
-
-/// Methods that make a tensor of the other type first.
-const COMPARISONS: &[&str] = &["__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"];
-
-/// Where static inference gives another dtype or shape than eager (found by probing): refused, so
-/// that eager's answer wins.
-fn differs_from_eager(
-    py: Python<'_>,
-    name: &str,
-    sir: &StatementIr,
-    args: &[Arg],
-    kwargs: &[(Arc<str>, Arg)],
-) -> bool {
-    if number_differs(py, name, sir, args, kwargs) {
-        return true;
-    }
-    let given = || all_given(args, kwargs);
-    let first = given().find_map(|arg| match arg {
-        Arg::Symbol(symbol) => sir.meta(*symbol),
-        _ => None,
-    });
-    let integral = first.is_some_and(|meta| !meta.dtype.is_differentiable());
-    let is_other = |dtype: DType| first.is_some_and(|meta| meta.dtype != dtype);
-    let single = |arg: &Arg| {
-        matches!(arg, Arg::Symbol(symbol)
-            if sir.meta(*symbol).is_some_and(|meta| meta.shape.iter().all(|dim| *dim == 1)))
-    };
-    match name {
-        "inner" => given().any(single),
-        "exp" | "expm1" | "log" | "log2" | "log10" | "log1p" => integral,
-        // The program says another dtype than the result has.
-        "all" | "any" => is_other(DType::Bool),
-        "reduce_as" => integral && is_other(DType::Int64),
-        "unique" | "overlap_add" => is_other(DType::Float32),
-        "svd" | "svd_lowrank" | "pca_lowrank" => first.is_some_and(|meta| meta.dtype.is_complex()),
-        "equal_all" | "matrix_rank" | "lstsq" | "slogdet" | "svdvals" | "stft" | "istft" => true,
-        // Eager mode makes single precision of both first.
-        "__pow__" | "__rpow__" | "pow" => {
-            let fraction = |arg: &Arg| matches!(arg, Arg::Const(it) if it.bind(py).is_instance_of::<PyFloat>());
-            integral && given().any(fraction)
-        }
-        // Eager mode looks at the numbers.
-        "gammainc" | "gammaincc" | "gaussian_nll_loss" | "multi_label_margin_loss" => true,
-        // Asks for as many classes as the -1 of an open dim says.
-        "dice_loss" => first.is_some_and(|meta| meta.shape.last() == Some(&-1)),
-        // Without rows, no gradient goes through the first, and the other raises.
-        "vander" | "npair_loss" => first.is_some_and(|meta| meta.shape.iter().any(|dim| *dim < 1)),
-        // Odd arguments of these abort the process.
-        "count_nonzero" | "nansum" | "nanmean" | "box_coder" => true,
-        _ => false,
-    }
-}
-
-impl PaddleTrace {
-    /// The open dims that the call which was just traced has compared, of its arguments `known`.
-    fn compared_dims(
-        &self,
-        py: Python<'_>,
-        known: &[(SymbolId, String)],
-    ) -> PyResult<Vec<ComparedDims>> {
-        let asked = self.trace.bind(py).getattr(pyo3::intern!(py, "asked"))?;
-        let asked: Vec<(String, usize, String, String, i64, bool)> = asked.extract()?;
-        let symbol = |id: &str| Some(known.iter().find(|(_, known)| known == id)?.0);
-        let compared =
-            |(id, at, op, other, there, holds): &(String, usize, String, String, i64, bool)| {
-                let right = match other.as_str() {
-                    NUMBER => ComparedWith::Number(*there),
-                    other => ComparedWith::Dim(symbol(other)?, usize::try_from(*there).ok()?),
-                };
-                Some(ComparedDims::Known {
-                    left: (symbol(id)?, *at),
-                    op: CmpOp::from_dunder(op)?,
-                    right,
-                    holds: *holds,
-                })
-            };
-        let found = asked
-            .iter()
-            .map(|it| compared(it).unwrap_or(ComparedDims::Unknown));
-        Ok(found.collect())
-    }
-}
-
-/// See `value_patches.py`.
-const NUMBER: &str = "number";
 
 impl TraceSession for PaddleTrace {
     fn add_input(
@@ -642,7 +387,7 @@ impl TraceSession for PaddleTrace {
                 }
                 SymbolKind::Tensor(_) => None,
             },
-            _ => None,
+            Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => None,
         });
         let called: Vec<_> = called.collect();
         let counted: PyResult<usize> = (|| {

@@ -98,7 +98,7 @@ def zip_longest_iterator(fill, *over):
 
 def advanced(container, which, count):
     if which is not None:
-        container = view(container, which)
+        container = dict_view(container, which)
     iterator = _own(container, set, frozenset).__iter__(container)
     for _ in range(count):
         next(iterator)
@@ -174,7 +174,7 @@ def new_exception(class_, args):
     return class_(*args)
 
 
-def view(mapping, which):
+def dict_view(mapping, which):
     own = _own(mapping, collections.OrderedDict, dict)
     return (own.keys, own.values, own.items)[which](mapping)
 

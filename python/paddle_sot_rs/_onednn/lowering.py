@@ -14,6 +14,7 @@ from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
 from paddle_sot_rs._paddle.kernels import is_on_cpu
+from paddle_sot_rs._paddle.runnable import LAYOUT_NAMES
 
 from .convolutions import (
     convolutions,
@@ -140,7 +141,7 @@ _MOST_DIMS = 6
 def _layouts(block: Any) -> set[str]:
     """The layouts that operations of a program name."""
     operations = list(with_inner(block.ops))
-    named = (op.attrs().get(name) for op in operations for name in ("data_format", "data_layout") if op.has_attr(name))
+    named = (op.attrs().get(name) for op in operations for name in LAYOUT_NAMES if op.has_attr(name))
     return {layout for layout in named if layout not in ("", "AnyLayout")}
 
 

@@ -15,6 +15,7 @@ from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.foreign_programs import run_program
 from paddle_sot_rs._paddle.gradients.backward import with_inner
+from paddle_sot_rs._paddle.runnable import whole
 
 from .passes import cloned, stand_in
 
@@ -115,7 +116,7 @@ class Steady:
                 copies.update((value.id, copy.result(at)) for at, value in enumerate(op.results()))
             outputs = [_own(copies[value.id]) for value in made]
             pir.append_shadow_outputs(apart, outputs, len(apart.global_block().ops), "output_")
-            self.attributes = programs.whole(apart, inputs, outputs)
+            self.attributes = whole(apart, inputs, outputs)
         block = program.global_block()
         pir.set_insertion_point(block.ops[0])
         values = [stand_in(f"sot_s{at}", value) for at, value in enumerate(made)]

@@ -1,8 +1,6 @@
 """Programs as they will run: what a trace has built is finished, differentiated and split."""
 
 import functools
-import itertools
-import math
 
 import paddle
 from paddle import _C_ops
@@ -17,79 +15,18 @@ from paddle_sot_rs._paddle.aliased_outputs import look_for_bases
 from paddle_sot_rs._paddle.constants import hoist
 from paddle_sot_rs._paddle.effects import first_random
 from paddle_sot_rs._paddle.gradients import double_backward, grad_reachability
-from paddle_sot_rs._paddle.gradients.backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
+from paddle_sot_rs._paddle.gradients.backward import REGIONS, gradients, takes_none_of_several, with_inner
 from paddle_sot_rs._paddle.gradients.backward_reads import read_back
 from paddle_sot_rs._paddle.gradients.grad_masks import gates_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
+from paddle_sot_rs._paddle.runnable import all_values, made_bytes, name_of, run_attributes, say_layout, unify_names
 from paddle_sot_rs._paddle.static_mode import Window
 from paddle_sot_rs._paddle.trace import Trace
-from paddle_sot_rs._paddle.value_patches import raw_dims
 from paddle_sot_rs._paddle.views import PARTS, VIEWS
-
-_program_numbers = itertools.count(1)
-
-
-def _new_program_id():
-    """Paddle finds executors by 65 times the program's id plus a quarter of the scope's address, modulo 2**64: this far
-    apart (addresses have 47 bits) no other program's id and scope come to the same sum.
-    """
-    spread = (next(_program_numbers) << 46) % (1 << 64)
-    return spread - (1 << 64) if spread >> 63 else spread
-
-
-# Attributes that name one, in the order in which Paddle looks for them.
-_LAYOUTS = ("data_format", "data_layout")
 
 
 class CallByCall(Exception):
     """Raised while compiling: no program does what this graph does, and it is no failure."""
-
-
-def _all_values(program):
-    values = {}
-    for op in program.global_block().ops:
-        # Operands are results of earlier operations; optional results may be absent.
-        for value in op.results():
-            if value.initialized():
-                values.setdefault(value.id, value)
-    return values.values()
-
-
-# What these give is there before the run.
-_GIVEN = frozenset(("pd_op.data", "builtin.parameter"))
-# Of a size that is not told, and none on a CPU.
-_WITH_WORK_SPACE = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_"))
-
-
-def _memory(programs, trains):
-    """Bytes of all that the operations make, in training of eight bytes a number; None where a dim is open."""
-    total = 0
-    for program in programs:
-        for op in program.global_block().ops:
-            if op.name() in _GIVEN:
-                continue
-            for value in op.results():
-                # The values in a list are results of the operation that takes it apart.
-                if value.initialized() and value.is_dense_tensor_type():
-                    shape = raw_dims(value)
-                    if min(shape, default=0) >= 0:
-                        total += math.prod(shape) * (8 if trains else core.size_of_dtype(value.dtype))
-                    elif op.name() not in _WITH_WORK_SPACE:
-                        return None
-    return total
-
-
-def _unify_names(program, mapping):
-    mapping = dict(mapping)
-    for value in list(_all_values(program)):
-        if value.has_name:
-            name = mapping.get(value.name, value.name)
-            mapping.update(value._rename(name, program.global_block()))
-    return mapping
-
-
-def _name(value):
-    return get_fake_value_name() if is_fake_value(value) else value.name
 
 
 # Views in eager mode, and what else hands its operand on, in a program.
@@ -116,19 +53,6 @@ def _keep_operands(block):
             copy.stop_gradient = value.stop_gradient
             operand.set_source(copy)
     pir.set_insertion_point_to_block_end(block)
-
-
-def _say_layout(block):
-    """Before each run on a CPU Paddle goes through operations until one of them names a layout: so the first does."""
-    operations = block.ops
-    if not operations:
-        return
-    named = (op.attrs().get(name) for op in operations for name in _LAYOUTS if op.has_attr(name))
-    if not any(operations[0].has_attr(name) for name in _LAYOUTS):
-        operations[0].set_str_attr(_LAYOUTS[0], "NHWC" if next(named, None) == "NHWC" else "NCHW")
-    for op in operations:
-        for inner in blocks_of(op):
-            _say_layout(inner)
 
 
 class Role:
@@ -250,31 +174,6 @@ def loops(block):
     return any(op.name() == "pd_op.while" or any(map(loops, op.blocks())) for op in inner)
 
 
-def _attributes(forward, backward, names, results, trains):
-    """The attribute map of `run_program`; `names` by what they are names of."""
-    description = {
-        "forward_program": forward,
-        "backward_program": backward,
-        "is_test": not trains,
-        "program_id": _new_program_id(),
-        "in_sot_mode": True,
-        "fo_values": results,
-    }
-    for key, list_ in names.items():
-        description[key + "_names"] = list_
-    return core.construct_program_attribute_map(description)
-
-
-def whole(program, inputs, outputs):
-    """What runs a program as it is, without a backward."""
-    size = len(program.global_block().ops)
-    given = (inputs, [], outputs, [], [], [], (0, size), (size, size))
-    (forward, backward), attributes = pir.split_program(program, *given)
-    names = {key: [_name(value) for value in values] for key, values in attributes.items()}
-    by_name = {name: value for value in _all_values(forward) for name in value._names}
-    return _attributes(forward, backward, names, [by_name[name] for name in names["fo"]], False)
-
-
 class _Compilation:
     """A program on its way, step by step."""
 
@@ -369,7 +268,7 @@ class _Compilation:
             if plan is not None:
                 rows = [row for row in plan.rows if row[0] not in compiled.without]
                 compiled.decided = plan.flags is not None, rows, plan.loose
-            compiled.memory = _memory((forward, backward), compiled.trains)
+            compiled.memory = made_bytes((forward, backward), compiled.trains)
             return compiled, recipes
         finally:
             window.close()
@@ -500,12 +399,12 @@ class _Compilation:
             (self.start, len(self.block.ops)),
         )
         # A lowering may replace what is in between: nothing looks at those Values afterwards.
-        names = {key: [_name(value) for value in values] for key, values in attributes.items()}
+        names = {key: [name_of(value) for value in values] for key, values in attributes.items()}
         self.lowering.finish(forward, backward)
         for part in (forward, backward):
-            _say_layout(part.global_block())
-        by_name = {name: value for value in _all_values(forward) for name in value._names}
-        mapping = _unify_names(backward, _unify_names(forward, {}))
+            say_layout(part.global_block())
+        by_name = {name: value for value in all_values(forward) for name in value._names}
+        mapping = unify_names(backward, unify_names(forward, {}))
         # A value that is also known under another name must keep its buffer.
         renamed = {name for pair in mapping.items() for name in pair}
         names["no_need_buffers"] = [name for name in names["no_need_buffers"] if name not in renamed]
@@ -514,7 +413,7 @@ class _Compilation:
             if not is_fake_value(value):
                 value.stop_gradient = original.stop_gradient
         listed = {key: [mapping.get(name, name) for name in list_] for key, list_ in names.items()}
-        compiled.attributes = _attributes(forward, backward, listed, results, compiled.trains)
+        compiled.attributes = run_attributes(forward, backward, listed, results, compiled.trains)
         compiled.program = forward
         compiled.needed = []
         if compiled.trains:

@@ -10,13 +10,11 @@ use crate::frame::Modules;
 
 /// The reason why an instruction that has a typed form is not simulated.
 pub fn unimplemented(instr: &Instr) -> Option<&'static str> {
-    match instr {
-        Instr::Other { name } => UNIMP
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, reason)| *reason),
-        _ => None,
-    }
+    let Instr::Other { name } = instr else {
+        return None;
+    };
+    let found = UNIMP.iter().find(|(known, _)| known == name);
+    found.map(|(_, reason)| *reason)
 }
 
 /// Opcodes of this interpreter: name, whether it is simulated, the reason when it is not (empty

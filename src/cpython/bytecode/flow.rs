@@ -37,10 +37,13 @@ pub fn reachable(code: &Code, at: usize) -> Vec<bool> {
 /// Where control really goes when it goes to `at`: unconditional jumps and no-ops lead on.
 pub fn leads_to(code: &Code, mut at: usize) -> usize {
     for _ in 0..code.instructions.len() {
-        match &code.instructions[at].instr {
-            Instr::Jump { target } => at = *target,
-            Instr::Nop => at += 1,
-            _ => break,
+        let instr = &code.instructions[at].instr;
+        if let Instr::Jump { target } = instr {
+            at = *target;
+        } else if matches!(instr, Instr::Nop) {
+            at += 1;
+        } else {
+            break;
         }
     }
     at

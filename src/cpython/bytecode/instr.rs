@@ -46,6 +46,20 @@ impl BinOp {
         ][self as usize]
     }
 
+    /// The function of `operator` that computes it: `add`, `and_`; in place `iadd`, `iand`.
+    pub fn function(self, inplace: bool) -> String {
+        if inplace {
+            return format!("i{}", self.stem());
+        }
+        // Keywords end with an underscore there.
+        let underscore = if matches!(self, Self::And | Self::Or) {
+            "_"
+        } else {
+            ""
+        };
+        format!("{}{underscore}", self.stem())
+    }
+
     /// `+`, ...
     pub fn symbol(self) -> &'static str {
         [
@@ -371,6 +385,10 @@ fn compare(dialect: &dyn Dialect, arg: u32) -> Option<Instr> {
 
 impl Instr {
     /// The jump target.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "of some 110 instructions these jump"
+    )]
     pub fn target(&self) -> Option<usize> {
         match self {
             Self::ForIter { target }
@@ -399,6 +417,10 @@ impl Instr {
     }
 
     /// Local slots it reads, then those it writes (deleting is a read and a write).
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "of some 110 instructions these name a local"
+    )]
     pub fn local_uses(&self) -> (Vec<u32>, Vec<u32>) {
         match self {
             Self::LoadFast {

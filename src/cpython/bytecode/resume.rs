@@ -208,19 +208,25 @@ pub fn append_body(
 }
 
 fn pair(instr: &Instr) -> Option<(u32, u32)> {
-    match instr {
-        Instr::LoadFastLoadFast { first, second } | Instr::StoreFastStoreFast { first, second } => {
-            Some((*first, *second))
-        }
-        Instr::StoreFastLoadFast { store, load } => Some((*store, *load)),
-        _ => None,
+    if let Instr::StoreFastLoadFast { store, load } = instr {
+        return Some((*store, *load));
     }
+    let (Instr::LoadFastLoadFast { first, second } | Instr::StoreFastStoreFast { first, second }) =
+        instr
+    else {
+        return None;
+    };
+    Some((*first, *second))
 }
 
 fn splits(instr: &Instr, slots: &[u32]) -> bool {
     pair(instr).is_some_and(|(a, b)| slots[a as usize] > 15 || slots[b as usize] > 15)
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of some 110 instructions these have an argument that differs in a resumed body"
+)]
 fn append_one(
     builder: &mut CodeBuilder,
     instruction: &Instruction,
@@ -237,11 +243,10 @@ fn append_one(
             builder.op(name, (a << 4) | b)?;
             return Ok(());
         }
-        let (one, two) = match instruction.instr {
-            Instr::LoadFastLoadFast { .. } => ("LOAD_FAST", "LOAD_FAST"),
-            Instr::StoreFastStoreFast { .. } => ("STORE_FAST", "STORE_FAST"),
-            _ => ("STORE_FAST", "LOAD_FAST"),
-        };
+        let stores = matches!(instruction.instr, Instr::StoreFastStoreFast { .. });
+        let loads = matches!(instruction.instr, Instr::LoadFastLoadFast { .. });
+        let one = if loads { "LOAD_FAST" } else { "STORE_FAST" };
+        let two = if stores { "STORE_FAST" } else { "LOAD_FAST" };
         builder.op(one, a)?;
         builder.op(two, b)?;
         return Ok(());

@@ -3,6 +3,10 @@
 use super::Instr;
 
 /// Items popped and pushed when the instruction falls through.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "no break is resumed behind an instruction that is not here"
+)]
 pub fn effect(instr: &Instr) -> Option<(usize, usize)> {
     let n = |count: &u32| *count as usize;
     Some(match instr {

@@ -4,7 +4,8 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 
 use super::arguments::{ArgBinder, BoundLocals};
-use super::pep523::{CalleeScope, run_new_code};
+use super::listening::CalleeScope;
+use super::pass_frame::run_new_code;
 use super::replacement;
 use super::{CustomCode, FrameDecision, FrameSource, FrameView};
 

@@ -8,7 +8,9 @@
 mod arguments;
 mod call_site;
 mod code_state;
+mod listening;
 mod modules;
+mod pass_frame;
 mod pep523;
 mod replacement;
 mod runtime;
@@ -35,11 +37,12 @@ use smallvec::SmallVec;
 pub use arguments::{ArgBinder, BoundLocals};
 pub use call_site::CallSite;
 pub use code_state::{CodeState, Policy};
-pub use modules::Modules;
-pub use pep523::{
-    Listening, PassFrame, Pep523Frame, Pep523Scope, call_giving, grant_c_recursion, grant_nesting,
-    is_hooked_by_others, is_installed, listen, refused_frames, set_handler,
+pub use listening::{
+    Listening, Pep523Scope, is_hooked_by_others, is_installed, listen, set_handler,
 };
+pub use modules::Modules;
+pub use pass_frame::{PassFrame, call_giving};
+pub use pep523::{Pep523Frame, grant_c_recursion, grant_nesting, refused_frames};
 pub use signals::{HeldSignals, free_signals, is_of_a_handler};
 pub use tracing::user_is_tracing;
 pub use view::FrameView;

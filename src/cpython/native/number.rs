@@ -82,7 +82,16 @@ impl Value {
                 BinOp::Mul => a.checked_mul(b)?,
                 BinOp::FloorDiv if b > 0 => a.div_euclid(b),
                 BinOp::Rem if b > 0 => a.rem_euclid(b),
-                _ => return None,
+                BinOp::And
+                | BinOp::FloorDiv
+                | BinOp::LShift
+                | BinOp::MatMul
+                | BinOp::Rem
+                | BinOp::Or
+                | BinOp::Pow
+                | BinOp::RShift
+                | BinOp::TrueDiv
+                | BinOp::Xor => return None,
             }));
         }
         let (a, b) = (self.float()?, other.float()?);
@@ -91,7 +100,16 @@ impl Value {
             BinOp::Sub => a - b,
             BinOp::Mul => a * b,
             BinOp::TrueDiv if b != 0.0 => a / b,
-            _ => return None,
+            BinOp::And
+            | BinOp::FloorDiv
+            | BinOp::LShift
+            | BinOp::MatMul
+            | BinOp::Rem
+            | BinOp::Or
+            | BinOp::Pow
+            | BinOp::RShift
+            | BinOp::TrueDiv
+            | BinOp::Xor => return None,
         }))
     }
 

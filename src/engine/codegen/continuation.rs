@@ -6,7 +6,8 @@ use crate::reason::Break;
 use crate::simulator::{BreakPoint, Tracer};
 use crate::variables::{DictVar, Kind, VarId};
 
-use super::plan::{Arm, ResumeFactory};
+use super::arm::Arm;
+use super::plan::ResumeFactory;
 
 /// The stack in front of the instruction that breaks the outermost frame. Where it calls an inlined
 /// frame that broke, the callable is one that goes on there.
@@ -39,6 +40,10 @@ pub(super) fn stack(
 
 /// `stack` with the operands of a call replaced: nothing but the callable matters, and arguments
 /// that the callee has dropped must not live on.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of some 110 instructions these call"
+)]
 fn called(
     t: &mut Tracer<'_>,
     call: &Instr,

@@ -108,13 +108,14 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     for value in globals.iter().filter_map(|(_, write)| write.value) {
         e.prepare(value)?;
     }
-    if e.t.writes_first.is_none() {
+    if e.t.deferred.writes_first.is_none() {
         left_behind(e)?;
         return write(e, pending, &globals);
     }
     // They are loaded as they were before.
-    for call in e.t.deferred.clone() {
-        if let Kind::Partial { args, .. } = e.t.vars.kind(call.call).clone() {
+    let calls: Vec<_> = e.t.deferred.iter().map(|it| it.call).collect();
+    for call in calls {
+        if let Kind::Partial { args, .. } = e.t.vars.kind(call).clone() {
             for arg in &args {
                 e.prepare(*arg)?;
             }

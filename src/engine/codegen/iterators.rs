@@ -2,6 +2,7 @@
 
 use crate::reason::{Break, BreakKind};
 use crate::simulator::iterate::is_unchanged;
+use crate::variables::kinds::DictViewKind;
 use crate::variables::{Emit, Item, IterVar, Key, Kind, Rebuild, VarId};
 
 use super::reconstruct::Emitter;
@@ -185,7 +186,7 @@ impl Emitter<'_, '_> {
     pub(super) fn over_dict(
         &mut self,
         over: VarId,
-        which: u8,
+        which: DictViewKind,
         keys: &[VarId],
         index: usize,
     ) -> Emit {
@@ -204,11 +205,11 @@ impl Emitter<'_, '_> {
         self.advanced(over, None, index)
     }
 
-    fn advanced(&mut self, over: VarId, which: Option<u8>, index: usize) -> Emit {
+    fn advanced(&mut self, over: VarId, which: Option<DictViewKind>, index: usize) -> Emit {
         self.call_helper("advanced", 3, |this| {
             this.value(over)?;
             match which {
-                Some(which) => this.int(i64::from(which))?,
+                Some(which) => this.int(which.number())?,
                 None => this.constant(&this.t.py.None().into_bound(this.t.py))?,
             }
             this.int(index as i64)

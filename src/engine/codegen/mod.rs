@@ -4,10 +4,13 @@
 //! graph's outputs. The function rebuilds values, replays side effects, and either returns or runs
 //! the instruction that broke the graph and hands over to a resume function.
 
+mod arm;
+mod break_point;
 mod continuation;
 mod effects;
 mod iterators;
 mod live_locals;
+mod open_contexts;
 mod output_tree;
 mod plan;
 mod reconstruct;

@@ -97,7 +97,7 @@ pub fn tree(
     match (&form, &var.value) {
         (Form::Const, Some(value)) => return Some(OutTree::Const(value.clone())),
         (Form::Tensor(symbol, _), _) => {
-            if t.hands_on && carried_aliases::made_at(t, id).is_some() {
+            if t.at_break.hands_on && carried_aliases::made_at(t, id).is_some() {
                 return None;
             }
             demand.tensors.insert(id);

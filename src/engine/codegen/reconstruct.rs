@@ -258,7 +258,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         if let Some(owner) = var.owner {
             return self.value(owner);
         }
-        if matches!(var.kind, Kind::Tensor(_)) && self.t.hands_on {
+        if matches!(var.kind, Kind::Tensor(_)) && self.t.at_break.hands_on {
             // What follows may change it, and with it what it may be.
             if let Some(at) = carried_aliases::made_at(self.t, id) {
                 let why = "a tensor that captured control flow may have left as it was";

@@ -359,7 +359,10 @@ impl CompiledGuard for NativeGuards {
         let text = self.describe_failure(failure);
         let change = match failure {
             GuardFailure::Guard(index) => self.change(py, inputs, index, &text),
-            _ => None,
+            GuardFailure::State
+            | GuardFailure::OneObject
+            | GuardFailure::Missing
+            | GuardFailure::Key => None,
         };
         match change {
             Some(change) => format!("{change} ({text})"),

@@ -55,7 +55,28 @@ pub(super) fn of(
             let (x, _) = text.split_once(".shape == [")?;
             tensor(x, guard, &found)
         }
-        _ => None,
+        Check::Present
+        | Check::Absent
+        | Check::Filled(_)
+        | Check::MaxLen(_)
+        | Check::Holds(..)
+        | Check::Elements(_)
+        | Check::DictKeys(_)
+        | Check::Contiguous
+        | Check::Apart(_)
+        | Check::ApartFromAll(_)
+        | Check::Unhooked
+        | Check::PlainOptimizer
+        | Check::Array(_)
+        | Check::SameAs(_)
+        | Check::OtherThan(_)
+        | Check::Order(_)
+        | Check::Registered(_)
+        | Check::Named(..)
+        | Check::Outcome(_)
+        | Check::Quiet
+        | Check::Layer(_)
+        | Check::Never => None,
     }
 }
 

@@ -63,19 +63,35 @@ pub fn path(py: Python<'_>, tracker: &Tracker) -> String {
             let name = name_of(object).or_else(of_namespace);
             name.unwrap_or_else(|| tracker.to_string())
         }
-        Tracker::DictItem(base, key) => match &**base {
-            Tracker::InstanceDict(owner) => {
+        Tracker::DictItem(base, key) => {
+            if let Tracker::InstanceDict(owner) = &**base {
                 format!("{}.{}", path(py, owner), key.to_string().trim_matches('"'))
+            } else {
+                format!("{}[{key}]", path(py, base))
             }
-            _ => format!("{}[{key}]", path(py, base)),
-        },
+        }
         Tracker::TypeAttr(base, name) => format!("{}.{name}", path(py, base)),
         Tracker::ListItem(base, at)
         | Tracker::TupleItem(base, at)
         | Tracker::DequeItem(base, at) => {
             format!("{}[{at}]", path(py, base))
         }
-        _ => tracker.to_string(),
+        Tracker::Local { .. }
+        | Tracker::FreeCell { .. }
+        | Tracker::Handled
+        | Tracker::CellContents(_)
+        | Tracker::TypeOf(_)
+        | Tracker::InstanceDict(_)
+        | Tracker::DictKeyAt(..)
+        | Tracker::Proxied(_)
+        | Tracker::ContextValue(_)
+        | Tracker::Member(..)
+        | Tracker::NativeAttr(..)
+        | Tracker::Function(..)
+        | Tracker::MethodSelf(_)
+        | Tracker::MethodFunc(_)
+        | Tracker::Number(..)
+        | Tracker::Array(..) => tracker.to_string(),
     }
 }
 

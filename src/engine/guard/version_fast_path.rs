@@ -78,7 +78,28 @@ impl GatePlan {
                             }
                             true
                         }
-                        _ => false,
+                        Check::Len(_)
+                        | Check::Filled(_)
+                        | Check::MaxLen(_)
+                        | Check::Holds(..)
+                        | Check::Elements(_)
+                        | Check::DictKeys(_)
+                        | Check::Tensor(_)
+                        | Check::Contiguous
+                        | Check::Apart(_)
+                        | Check::ApartFromAll(_)
+                        | Check::Unhooked
+                        | Check::PlainOptimizer
+                        | Check::Array(_)
+                        | Check::SameAs(_)
+                        | Check::OtherThan(_)
+                        | Check::Order(_)
+                        | Check::Registered(_)
+                        | Check::Named(..)
+                        | Check::Outcome(_)
+                        | Check::Quiet
+                        | Check::Layer(_)
+                        | Check::Never => false,
                     };
                     follows && (covered[*slot] || fixed[*slot])
                 }
@@ -119,7 +140,28 @@ impl GatePlan {
                 Check::Outcome(outcome) => {
                     outcome.map(&mut |place| counts[*place] = true);
                 }
-                _ => {}
+                Check::Present
+                | Check::Absent
+                | Check::TypeIs(_)
+                | Check::Is(_)
+                | Check::ConstEq(_)
+                | Check::Len(_)
+                | Check::Filled(_)
+                | Check::MaxLen(_)
+                | Check::Holds(..)
+                | Check::Elements(_)
+                | Check::DictKeys(_)
+                | Check::Tensor(_)
+                | Check::Contiguous
+                | Check::Unhooked
+                | Check::PlainOptimizer
+                | Check::Array(_)
+                | Check::Order(_)
+                | Check::Registered(_)
+                | Check::Named(..)
+                | Check::Quiet
+                | Check::Layer(_)
+                | Check::Never => {}
             }
         }
         // What is read from another slot comes behind it.
@@ -163,7 +205,23 @@ impl GatePlan {
                 covered[slot] = true;
             }
             Load::TupleItem(tuple, _) if covered[*tuple] => covered[slot] = true,
-            _ => {}
+            Load::FreeCell(_)
+            | Load::Const(_)
+            | Load::Handled
+            | Load::CellContents(_)
+            | Load::Proxied(_)
+            | Load::ContextValue(_)
+            | Load::TypeOf(_)
+            | Load::InstanceDict(_)
+            | Load::DictItem(..)
+            | Load::Nothing
+            | Load::ListItem(..)
+            | Load::DequeItem(..)
+            | Load::TupleItem(..)
+            | Load::TypeAttr(..)
+            | Load::Member(..)
+            | Load::Function(..)
+            | Load::MethodPart(..) => {}
         }
     }
 }

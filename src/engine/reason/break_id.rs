@@ -51,10 +51,10 @@ impl BreakId {
 
     /// The class that it belongs to, in a word. To be compiled anew is none of the four.
     pub fn class(self) -> &'static str {
-        match self {
-            Self::Recompile => "recompile",
-            _ => self.kind().code().as_str(),
+        if self == Self::Recompile {
+            return "recompile";
         }
+        self.kind().code().as_str()
     }
 }
 

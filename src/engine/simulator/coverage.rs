@@ -3,6 +3,7 @@
 
 use super::call::registry;
 use super::methods;
+use super::variables::kinds::{RANGE, SLICE};
 
 /// Builtins that break the graph: name, why.
 const BREAKS: &[(&str, &str)] = &[
@@ -82,11 +83,11 @@ const METHOD_BREAKS: &[(&str, &str, &str)] = &[
     ("*", "isdisjoint", "no row yet: nothing in its way"),
     ("set", "pop", ORDER),
     (
-        "range",
+        RANGE,
         "*",
         "called by name: loops, len() and subscripts are simulated",
     ),
-    ("slice", "*", "attributes of a slice that the frame made"),
+    (SLICE, "*", "attributes of a slice that the frame made"),
     ("bytearray", "*", OPAQUE),
     ("memoryview", "*", OPAQUE),
     ("object", "*", "inherited by every class: see attributes"),
@@ -113,8 +114,9 @@ pub fn builtin_coverage() -> Vec<(&'static str, &'static str, &'static str, &'st
             .iter()
             .map(|(name, why)| ("builtins", *name, "breaks", *why)),
     );
-    for (class, names) in methods::ROWS {
-        rows.extend(names.iter().map(|name| (*class, *name, "simulated", "")));
+    for (class, tables) in methods::BY_CLASS {
+        let names = tables.iter().flat_map(|table| table.iter());
+        rows.extend(names.map(|row| (*class, row.name, "simulated", "")));
     }
     rows.extend(
         FOLDED_TYPES

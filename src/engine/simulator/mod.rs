@@ -23,7 +23,7 @@ pub use autograd::{deferred, pylayer, recompute, replay_reads};
 use autograd::{partial_gradients, saved_for_backward};
 pub use call::{arguments, contexts, fold, inline, methods};
 use call::{inlined_frame, process_state};
-use control_flow::{branches, loop_return, phi, tuple_carry};
+use control_flow::{branches, captured_flow, loop_return, phi, tuple_carry};
 pub use control_flow::{conditions, loops, region};
 pub use scalars::{dynamic_scalar, item, numpy_scalars};
 use scalars::{scalar_arguments, tensor_scalar};

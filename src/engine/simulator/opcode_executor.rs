@@ -10,7 +10,7 @@ use crate::reason::{Break, BreakCode, BreakId, BreakKind, Columns, SourceLoc};
 use crate::variables::VarId;
 
 use super::dispatch::{self, Flow};
-use super::frame::{Exit, FrameState, SimulatedFrame};
+use super::frame::{Exit, FrameState};
 use super::inlined_frame::InnerFrame;
 use super::{Step, Stop, TraceMark, Tracer, frame_introspection};
 
@@ -101,12 +101,10 @@ const STEP_LIMIT: usize = 2_000_000;
 /// Simulates an inlined frame until it returns or yields. `tail` says that what it returns is what the calling
 /// instruction pushes: then a break resumes inside.
 pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState, tail: bool) -> Step<Exit> {
-    t.locations.push(location(frame));
-    t.simulated.push(SimulatedFrame::of(frame));
+    t.frames.enter(frame, location(frame));
     let resumes = tail && t.options.resume_inside;
     let answer = c_stack::for_call(|| run_located(t, frame, resumes));
-    t.simulated.pop();
-    t.locations.pop();
+    t.frames.leave();
     answer
 }
 
@@ -142,7 +140,7 @@ fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState, resumes: bool) -> Ste
                     reason.kind = BreakKind::Construct;
                 }
                 let inner = position.and_then(|at| InnerFrame::of(t, frame, at));
-                t.unwound.leave(&reason, inner);
+                t.at_break.unwound.leave(&reason, inner);
                 return Err(Stop::Break(reason));
             }
             Err(stop) => return Err(stop),
@@ -152,11 +150,9 @@ fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState, resumes: bool) -> Ste
 
 /// Simulates the outermost frame up to its end or the first break.
 pub(super) fn run_outermost(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, Break> {
-    t.locations.push(location(frame));
-    t.simulated.push(SimulatedFrame::of(frame));
+    t.frames.enter(frame, location(frame));
     let answer = run_breaking(t, frame);
-    t.simulated.pop();
-    t.locations.pop();
+    t.frames.leave();
     answer
 }
 
@@ -214,7 +210,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
     loop {
         let position = Position::of(t, frame);
         let (start, end) = (position.start, position.end);
-        t.outermost = start;
+        t.frames.outermost = start;
         while frame.pc >= start && frame.pc < end {
             let before = frame.pc;
             let stepped = if t.options.detours.native.contains(&before) {
@@ -239,7 +235,7 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
                     "an exception leaves the function",
                 ),
             };
-            let inner = t.unwound.take(&reason);
+            let inner = t.at_break.unwound.take(&reason);
             let reason = located(t, frame, before, reason);
             // The state inside of a handler cannot be built, nor what no handler took: the interpreter raises instead.
             let again = leaves && raises_again(frame, before);
@@ -318,10 +314,10 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
         );
     }
     let at = frame.pc;
-    if let Some(loc) = t.locations.last_mut() {
+    if let Some(loc) = t.frames.locations.last_mut() {
         moved(loc, &frame.code.instructions[at].loc);
     }
-    if let Some(known) = t.simulated.last_mut() {
+    if let Some(known) = t.frames.simulated.last_mut() {
         known.handled = frame.handling.last().copied();
         known.at = at;
     }
@@ -375,7 +371,7 @@ fn unwind(t: &mut Tracer<'_>, frame: &mut FrameState, at: usize, exception: VarI
         frame.stack.push(lasti);
     }
     frame.stack.push(exception);
-    t.raised.push((exception, t.outermost));
+    t.exceptions.raised.push((exception, t.frames.outermost));
     frame.pc = entry.target;
     true
 }

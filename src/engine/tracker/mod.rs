@@ -114,8 +114,35 @@ impl Tracker {
             | Self::CellContents(_)
             | Self::Member(..)
             | Self::ContextValue(_) => true,
-            _ => false,
+            Self::Local { .. }
+            | Self::FreeCell { .. }
+            | Self::Handled
+            | Self::Const(_)
+            | Self::TypeOf(_)
+            | Self::InstanceDict(_)
+            | Self::DictKeyAt(..)
+            | Self::ListItem(..)
+            | Self::TupleItem(..)
+            | Self::DequeItem(..)
+            | Self::Proxied(_)
+            | Self::NativeAttr(..)
+            | Self::Function(..)
+            | Self::MethodSelf(_)
+            | Self::MethodFunc(_)
+            | Self::Number(..)
+            | Self::Array(..) => false,
         }
+    }
+
+    /// The object and the name, where this is an item of an object's dictionary.
+    pub fn attribute(&self) -> Option<(&TrackerRef, &str)> {
+        let Self::DictItem(dict, DictKey::Str(name)) = self else {
+            return None;
+        };
+        let Self::InstanceDict(owner) = &**dict else {
+            return None;
+        };
+        Some((owner, name))
     }
 
     /// Whether there are more reads behind each other than are followed: whoever walks a path walks

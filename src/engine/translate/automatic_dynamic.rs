@@ -105,7 +105,28 @@ pub(super) fn containers(guards: &GuardSet) -> impl Iterator<Item = (usize, &Tra
             | GuardKind::Elements(_)
             | GuardKind::Holds(..) => Some(&guard.tracker),
             GuardKind::SameAs(other) => holder(&guard.tracker).or_else(|| holder(other)),
-            _ => None,
+            GuardKind::Present
+            | GuardKind::Absent
+            | GuardKind::TypeIs(_)
+            | GuardKind::Is(_)
+            | GuardKind::ConstEq(_)
+            | GuardKind::Filled(_)
+            | GuardKind::MaxLen(_)
+            | GuardKind::Tensor(_)
+            | GuardKind::Contiguous
+            | GuardKind::Apart(_)
+            | GuardKind::ApartFromAll(_)
+            | GuardKind::Array(_)
+            | GuardKind::Outcome(_)
+            | GuardKind::OtherThan(_)
+            | GuardKind::Order(_)
+            | GuardKind::Registered(..)
+            | GuardKind::Named(..)
+            | GuardKind::Quiet
+            | GuardKind::Unhooked
+            | GuardKind::PlainOptimizer
+            | GuardKind::LayerState(_)
+            | GuardKind::Never => None,
         };
         container.map(|container| (at, container))
     })
@@ -120,7 +141,25 @@ fn holder(item: &TrackerRef) -> Option<&TrackerRef> {
             let is_namespace = matches!(**holder, Tracker::Const(_) | Tracker::InstanceDict(_));
             (!is_namespace).then_some(holder)
         }
-        _ => None,
+        Tracker::Local { .. }
+        | Tracker::FreeCell { .. }
+        | Tracker::Handled
+        | Tracker::Const(_)
+        | Tracker::CellContents(_)
+        | Tracker::TypeOf(_)
+        | Tracker::InstanceDict(_)
+        | Tracker::DictKeyAt(..)
+        | Tracker::DequeItem(..)
+        | Tracker::Proxied(_)
+        | Tracker::ContextValue(_)
+        | Tracker::TypeAttr(..)
+        | Tracker::Member(..)
+        | Tracker::NativeAttr(..)
+        | Tracker::Function(..)
+        | Tracker::MethodSelf(_)
+        | Tracker::MethodFunc(_)
+        | Tracker::Number(..)
+        | Tracker::Array(..) => None,
     }
 }
 
@@ -136,9 +175,11 @@ pub(super) fn values<'a>(
             || value.is_exact_instance_of::<PyString>()
     };
     let guards = guards.iter().enumerate();
-    guards.filter_map(move |(at, guard)| match &guard.kind {
-        GuardKind::ConstEq(value) if can_be_open(value) => Some((at, &guard.tracker, value)),
-        _ => None,
+    guards.filter_map(move |(at, guard)| {
+        let GuardKind::ConstEq(value) = &guard.kind else {
+            return None;
+        };
+        can_be_open(value).then_some((at, &guard.tracker, value))
     })
 }
 
@@ -152,10 +193,12 @@ pub(super) fn dims(
     let mut known = lock(&of.dims);
     let mut dynamic = FxHashMap::default();
     for guard in guards.iter() {
-        let dims = match &guard.kind {
-            GuardKind::Tensor(tensor) => &tensor.dims,
-            GuardKind::Array(array) => &array.dims,
-            _ => continue,
+        let dims = if let GuardKind::Tensor(tensor) = &guard.kind {
+            &tensor.dims
+        } else if let GuardKind::Array(array) = &guard.kind {
+            &array.dims
+        } else {
+            continue;
         };
         let seen = known
             .entry(Place::of(&guard.tracker))

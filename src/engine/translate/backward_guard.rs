@@ -150,10 +150,10 @@ fn argument(tracker: &TrackerRef) -> Option<usize> {
     while let Some(base) = at.base() {
         at = base;
     }
-    match **at {
-        Tracker::Local { index, .. } => Some(index),
-        _ => None,
-    }
+    let Tracker::Local { index, .. } = **at else {
+        return None;
+    };
+    Some(index)
 }
 
 /// What autograd calls with the gradient of a result, before it computes those of the graph.

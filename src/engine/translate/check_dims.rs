@@ -5,9 +5,10 @@ use pyo3::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::backend::TraceSession;
+use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::obj;
-use crate::ops::{ASTYPE, RESHAPES, knows};
+use crate::ops::{ASTYPE, FULL, RESHAPES, knows};
 use crate::reason::{Break, BreakKind};
 
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
@@ -350,7 +351,7 @@ fn may_be_number(sir: &StatementIr, id: SymbolId) -> bool {
 fn is_number(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
     let shape = matches!(it.args.first(), Some(Arg::List(dims)) if dims.is_empty());
     let made = matches!(it.output, Arg::Symbol(made) if may_be_number(sir, made));
-    shape && made && is_named(py, it, &["full"])
+    shape && made && is_named(py, it, &[FULL])
 }
 
 /// Whether two statements are one operator, with the number on either side.
@@ -360,8 +361,9 @@ fn is_same_operator(a: &Statement, b: &Statement) -> bool {
     };
     let stem = |name: &str| {
         let stem = name.trim_matches('_').trim_start_matches('r').to_owned();
-        ["add", "sub", "mul", "truediv"]
-            .contains(&&*stem)
+        [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::TrueDiv]
+            .into_iter()
+            .any(|op| op.stem() == stem)
             .then_some(stem)
     };
     a.loc == b.loc && stem(left).is_some() && stem(left) == stem(right)

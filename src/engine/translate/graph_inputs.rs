@@ -35,22 +35,18 @@ impl GraphInputs {
 
     /// One more input: its slot, or slots for what it is made of.
     pub(super) fn add(&mut self, input: &TrackerRef, slots: &mut Vec<TrackerRef>) {
-        match &**input {
-            Tracker::Number(number, dtype) => {
-                let number = number.map(&mut |place| {
-                    slots.push(place.clone());
-                    slots.len() - 1
-                });
-                self.made.push(Made::Number(number, *dtype));
-            }
-            Tracker::Array(place, maker) => {
+        if let Tracker::Number(number, dtype) = &**input {
+            let number = number.map(&mut |place| {
                 slots.push(place.clone());
-                self.made.push(Made::Array(slots.len() - 1, *maker));
-            }
-            _ => {
-                slots.push(input.clone());
-                self.found += 1;
-            }
+                slots.len() - 1
+            });
+            self.made.push(Made::Number(number, *dtype));
+        } else if let Tracker::Array(place, maker) = &**input {
+            slots.push(place.clone());
+            self.made.push(Made::Array(slots.len() - 1, *maker));
+        } else {
+            slots.push(input.clone());
+            self.found += 1;
         }
         self.slots = slots.len();
     }

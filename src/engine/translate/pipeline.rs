@@ -1,29 +1,23 @@
 //! One translation: decode, simulate, generate, compile, guard.
 
+mod behind_break;
+mod simulated_frame;
+
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyFunction, PyTuple};
 
 use crate::abi::GlobalState;
 use crate::backend::BackendError;
-use crate::bytecode::stack_effect;
-use crate::bytecode::{Code, Instr, Origin, ResumeSpec, flow};
+use crate::bytecode::{Origin, ResumeSpec};
 use crate::codegen;
-use crate::obj::{Obj, text_of};
+use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
-use crate::simulator::collect_breaks::Survey;
 use crate::simulator::deferred;
-use crate::simulator::frame::FrameState;
 use crate::simulator::replay_reads;
-use crate::simulator::tracer::function_graph::FunctionGraph;
-use crate::simulator::{
-    BreakPoint, Detours, Differing, InnerFrame, OpcodeExecutor, Outcome, Simulation, Simulator,
-    Stop, TraceOptions, Tracer,
-};
+use crate::simulator::{InnerFrame, Outcome};
 use crate::sync::lock;
-use crate::tracker::{Place, Tracker, TrackerRef};
-use crate::variables::{Kind, VarId};
+use crate::tracker::{Place, TrackerRef};
 
 use super::automatic_dynamic::{self, Learnt, Seen, Varies};
 use super::callees;
@@ -31,15 +25,21 @@ use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::finish::{Traced, finish};
-use super::function::{Entry, Shared, Translated, shown};
+use super::function::{Entry, Translated, shown};
 use super::pin;
 use super::resumes::resume_function;
+
+use behind_break::{calls_python, takes_gradients};
+pub(super) use simulated_frame::{Simulated, simulate, watcher};
 
 impl From<BackendError> for Break {
     fn from(err: BackendError) -> Self {
         let id = match err {
             BackendError::Refused(_) => BreakId::UnsupportedOperation,
-            _ => BreakId::CompileFailed,
+            BackendError::BlackListed(_)
+            | BackendError::Raised(_)
+            | BackendError::Compile(_)
+            | BackendError::DeadSymbol(_) => BreakId::CompileFailed,
         };
         Break::new(id, err.to_string())
     }
@@ -194,128 +194,6 @@ fn place(traced: &Traced) -> Option<(BreakKind, SourceLoc)> {
     Some((reason.kind, reason.loc.clone()))
 }
 
-/// Functions that see how many objects, references or bytes there are, or have the frames shown from now on.
-const WATCHERS: &[&str] = &[
-    "get_objects",
-    "get_referrers",
-    "getallocatedblocks",
-    "getrefcount",
-    "getsizeof",
-    "gettotalrefcount",
-    "setprofile",
-    "settrace",
-];
-
-/// The first of these names that is one of those.
-pub(super) fn watcher<T: AsRef<str>>(names: &[T]) -> Option<&str> {
-    let mut names = names.iter().map(AsRef::as_ref);
-    names.find(|name| WATCHERS.contains(name))
-}
-
-/// What tells how often a tensor was changed in place.
-const VERSIONS: &[&str] = &["inplace_version", "_inplace_version"];
-
-/// Translations of a frame that may resume inside of its callees: they depend on more than those that leave the
-/// call to the interpreter, and a loop over layers would soon reach the limit of translations.
-const MOST_INSIDE: usize = 8;
-
-/// A simulated frame.
-pub(super) struct Simulated<'py> {
-    pub(super) tracer: Tracer<'py>,
-    pub(super) outcome: Outcome,
-    code: Arc<Code>,
-    code_object: Obj,
-    globals: Obj,
-}
-
-/// Simulates the frame of a call with these bound arguments.
-pub(super) fn simulate<'py>(
-    py: Python<'py>,
-    of: &Translated,
-    bound: &[Bound<'_, PyAny>],
-    state: &GlobalState,
-    chosen: &Configured,
-    varies: &Varies,
-) -> Result<Simulated<'py>, Break> {
-    let options = &of.shared.options;
-    let function = of.function.bind(py);
-    let code_object = Obj::from(function.getattr("__code__")?);
-    let code = Code::from_py(
-        py,
-        code_object.bind(py).cast::<PyCode>().map_err(PyErr::from)?,
-    )
-    .map_err(|err| Break::new(BreakKind::Opcode, err.to_string()))?;
-    const GENERATORS: u32 = 0x20 | 0x80 | 0x100 | 0x200;
-    if code.flags & GENERATORS != 0 {
-        return Err(Break::new(
-            BreakId::GeneratorFunction,
-            "a generator or coroutine function",
-        ));
-    }
-    if let Some(name) = watcher(&code.names) {
-        return Err(Break::new(
-            BreakId::Watcher,
-            format!("{name}() would see objects or frames of a translation"),
-        ));
-    }
-    if let Some(name) = code.names.iter().find(|name| VERSIONS.contains(&&***name)) {
-        return Err(Break::new(
-            BreakId::Watcher,
-            format!("{name} counts changes in place that a graph does not make"),
-        ));
-    }
-    let code = Arc::new(code);
-    let session = chosen.backend.begin(py)?;
-    let graph = FunctionGraph::new("SIR_0".into(), session);
-    let mut trace_options: TraceOptions = options.trace.clone();
-    trace_options.varies = Differing {
-        dims: varies.dims.clone(),
-        numbers: varies.numbers.clone(),
-        closed: varies.closed.clone(),
-        guards_outcomes: varies.guarded,
-    };
-    trace_options.names = varies.names.clone();
-    trace_options.detours = Detours {
-        changed_later: lock(&of.shared.changed_later).clone(),
-        ..lock(&of.detours).clone()
-    };
-    trace_options.note_own_step = Some(Shared::note_own_step(&of.shared));
-    trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
-    let mut tracer = Tracer::new(
-        py,
-        graph,
-        chosen.backend.clone(),
-        Arc::new(trace_options),
-        state.grad_enabled,
-    )?;
-    let globals = Obj::from(function.getattr("__globals__")?);
-    let mut frame = first_frame(&mut tracer, of, &code, &globals, bound).map_err(stop_to_break)?;
-    let simulator: &dyn Simulator = if options.full_graph {
-        &Survey
-    } else {
-        &OpcodeExecutor
-    };
-    let Simulation { outcome, reasons } = simulator.simulate(&mut tracer, &mut frame)?;
-    if let (Outcome::Break(at), true) = (&outcome, options.full_graph) {
-        if let (true, Some(places)) = (
-            tracer.graph.was_asked_when_closed(),
-            deferred::to_compute(&tracer),
-        ) {
-            lock(&of.detours).computed.extend(places);
-            return simulate(py, of, bound, state, chosen, varies);
-        }
-        *lock(&of.reasons) = reasons;
-        return Err(at.reason.clone());
-    }
-    Ok(Simulated {
-        tracer,
-        outcome,
-        code,
-        code_object,
-        globals,
-    })
-}
-
 fn trace(
     py: Python<'_>,
     of: &Translated,
@@ -404,7 +282,7 @@ fn trace_once(
         *otherwise = Some(Otherwise::NotDeferred(at));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
-    let mut by_calls = tracer.changes_views;
+    let mut by_calls = tracer.at_break.changes_views;
     if let Outcome::Break(at) = &mut outcome {
         let reaches = at.reason.id == BreakId::PartialGradients
             || takes_gradients(&tracer, &code, (at.start, &at.stack))
@@ -432,7 +310,7 @@ fn trace_once(
         }
     };
     // A callee's caller may change what it gets, too; the user's own call gets new tensors.
-    tracer.hands_on = matches!(outcome, Outcome::Break(_))
+    tracer.at_break.hands_on = matches!(outcome, Outcome::Break(_))
         || of.is_callee
         || of.reported.is_some()
         || !tracer.deferred.is_empty();
@@ -442,16 +320,16 @@ fn trace_once(
             // What cannot be rebuilt in a callee may not be needed in front of its call.
             (Err(_), Outcome::Break(at)) if !at.inner.is_empty() => {
                 at.retreat(&mut tracer, at.inner.len() - 1);
-                tracer.native_next = None;
+                tracer.at_break.native_next = None;
             }
             (made, _) => {
                 break made.inspect_err(|_| {
-                    *otherwise = tracer
-                        .native_next
-                        .map(|at| match tracer.fills.contains(&at) {
+                    *otherwise = tracer.at_break.native_next.map(|at| {
+                        match tracer.grad.fills.contains(&at) {
                             true => Otherwise::Filled(at),
                             false => Otherwise::Native(at),
-                        });
+                        }
+                    });
                 })?;
             }
         }
@@ -483,7 +361,7 @@ fn trace_once(
             calls_python(&mut tracer, &code, at),
             of.reported == Some(at.start),
         ),
-        _ => (false, false),
+        Outcome::Return(_) | Outcome::Break(_) => (false, false),
     };
     tracer.guard_namespaces();
     let in_front = std::mem::take(&mut tracer.graph.in_front);
@@ -502,128 +380,5 @@ fn trace_once(
         joins: joins.is_some(),
         inlined: tracer.progress.inlined,
         outside,
-    })
-}
-
-/// What calls of them say to keep a graph.
-const KEEPS: [&str; 2] = ["retain_graph", "create_graph"];
-
-/// Whether the code at or behind a break calls something like `paddle.grad`, keeps a graph for
-/// another backward, or listens to gradients of tensors: those between the operations of a program
-/// never come out of it. `stack`: what is loaded there.
-fn takes_gradients(t: &Tracer<'_>, code: &Code, (start, stack): (usize, &[VarId])) -> bool {
-    const NAMES: [&str; 3] = ["grad", "register_hook", "retain_grads"];
-    let py = t.py;
-    let keeps = |names: &Bound<'_, PyAny>| {
-        let mut known = KEEPS.iter();
-        known.any(|name| names.contains(name).unwrap_or(false))
-    };
-    let is_named = |value: &Obj| {
-        let value = value.bind(py);
-        value.is_exact_instance_of::<PyFunction>()
-            && NAMES.contains(&text_of(value, "__name__").as_str())
-    };
-    // To look into what is loaded would guard it.
-    let loaded = stack.iter().any(|id| {
-        let var = t.vars.get(*id);
-        if let Kind::BoundBuiltin { name, .. } = &var.kind {
-            return NAMES.contains(&&**name);
-        }
-        matches!(var.kind, Kind::Function(_) | Kind::Lazy)
-            && var.value.as_ref().is_some_and(is_named)
-    });
-    let behind = flow::reachable(code, start);
-    let mut instructions = code.instructions.iter().zip(behind);
-    loaded
-        || instructions.any(|(it, behind)| match it.instr {
-            _ if !behind => false,
-            Instr::LoadAttr { name, method: true } => NAMES.contains(&&*code.names[name as usize]),
-            Instr::KwNames { index } | Instr::LoadConst { index } => {
-                let names = code.consts[index as usize].bind(py);
-                names.is_instance_of::<PyTuple>() && keeps(names)
-            }
-            _ => false,
-        })
-}
-
-/// Whether the instruction that breaks the graph may run Python functions.
-fn calls_python(t: &mut Tracer<'_>, code: &Code, at: &BreakPoint) -> bool {
-    let last = &code.instructions[at.end - 1].instr;
-    let pops = stack_effect::effect(last).map_or(at.stack.len(), |(pops, _)| pops);
-    let from = at.stack.len().saturating_sub(pops);
-    // A step calls Paddle's own functions, but for a closure that it is given.
-    let is_step = at.reason.kind == BreakKind::GradientStep;
-    at.stack[from..].iter().any(|id| {
-        let kind = t.vars.kind(*id);
-        if is_step && matches!(kind, Kind::Method { .. } | Kind::Object(_)) {
-            return false;
-        }
-        matches!(
-            kind,
-            Kind::Lazy
-                | Kind::Function(_)
-                | Kind::Method { .. }
-                | Kind::Layer(_)
-                | Kind::Object(_)
-                | Kind::Class
-                | Kind::Partial { .. }
-                | Kind::Opaque
-                | Kind::Iter(_)
-        )
-    })
-}
-
-fn stop_to_break(stop: Stop) -> Break {
-    match stop {
-        Stop::Break(reason) => *reason,
-        Stop::Raise(_) => Break::new(
-            BreakKind::RaisesException,
-            "an exception leaves the function",
-        ),
-    }
-}
-
-fn first_frame(
-    t: &mut Tracer<'_>,
-    of: &Translated,
-    code: &Arc<Code>,
-    globals: &Obj,
-    bound: &[Bound<'_, PyAny>],
-) -> Result<FrameState, Stop> {
-    let mut locals = vec![None; code.localsplus.len()];
-    for (index, value) in bound.iter().enumerate() {
-        let name = code.localsplus[index].name.clone();
-        locals[index] = Some(t.wrap(value, Arc::new(Tracker::Local { index, name })));
-    }
-    let mut closure = Vec::new();
-    if let Ok(cells) = of
-        .function
-        .bind(t.py)
-        .getattr("__closure__")?
-        .cast_into::<pyo3::types::PyTuple>()
-    {
-        let free = code.localsplus.iter().filter(|slot| slot.kind.free);
-        for ((index, cell), slot) in cells.iter().enumerate().zip(free) {
-            closure.push(t.wrap(
-                &cell,
-                Arc::new(Tracker::FreeCell {
-                    index,
-                    name: slot.name.clone(),
-                }),
-            ));
-        }
-    }
-    let builtins = crate::simulator::inline::builtins_of(t, globals)?;
-    Ok(FrameState {
-        code: code.clone(),
-        globals: globals.clone(),
-        builtins,
-        locals,
-        stack: Vec::new(),
-        closure,
-        pc: 0,
-        kw_names: Vec::new(),
-        handling: Vec::new(),
-        region: None,
     })
 }

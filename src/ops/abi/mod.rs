@@ -50,7 +50,8 @@ pub use prepared_step::{PreparedRun, StepPart, prepare_step, prepared_step};
 pub use self_tests::layout_faults;
 pub use storage::{are_apart, is_apart_from_all};
 pub use tensor::{
-    Tensors, is_contiguous, is_dense, matches as tensor_matches, reader_name, reads_natively,
+    Tensors, is_contiguous, is_dense, lies_contiguous, matches as tensor_matches, reader_name,
+    reads_natively,
 };
 
 /// A number, or a dim of a tensor or array, from outside.

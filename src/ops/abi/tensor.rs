@@ -440,15 +440,20 @@ impl Small {
     }
 }
 
-/// Whether the object, known to be a `paddle.Tensor`, lies in storage without gaps, in its own
-/// order.
+/// Whether a tensor lies in storage without gaps, in its own order.
+///
+/// # Errors
+/// When Paddle raises.
+pub fn lies_contiguous(tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let method = pyo3::intern!(tensor.py(), "is_contiguous");
+    tensor.call_method0(method)?.is_truthy()
+}
+
+/// The same of an object that is known to be a `paddle.Tensor`.
 pub fn is_contiguous(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
     // SAFETY: the caller's slot holds a live object.
     let object = unsafe { Bound::from_borrowed_ptr(py, object) };
-    object
-        .call_method0("is_contiguous")
-        .and_then(|answer| answer.is_truthy())
-        .unwrap_or(false)
+    lies_contiguous(&object).unwrap_or(false)
 }
 
 /// Whether the object, known to be a `paddle.Tensor`, has this metadata.

@@ -13,6 +13,12 @@ pub const FULL_LIKE: &str = "full_like";
 /// A choice for each element.
 pub const WHERE: &str = "where";
 
+/// A copy of a tensor, also of an array.
+pub const ASSIGN: &str = "assign";
+
+/// A tensor of one number.
+pub const FULL: &str = "full";
+
 /// A copy that gradients flow through.
 pub const CLONE: &str = "clone";
 
@@ -43,7 +49,7 @@ pub(super) const ROWS: Rows = &[
     ("asin", &[InPlace]),
     ("asinh", &[InPlace]),
     (
-        "assign",
+        ASSIGN,
         &[
             ForgetsResult,
             ForgetsArguments,
@@ -155,7 +161,7 @@ pub(super) const ROWS: Rows = &[
     ("floor_mod", &[InPlace, InPlaceOneDType, InPlaceOfTensors]),
     ("frac", &[InPlace]),
     (
-        "full",
+        FULL,
         &[
             Number(1, "fill_value", NumberAs::Dtype),
             Named(2, "dtype"),

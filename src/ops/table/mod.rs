@@ -8,8 +8,8 @@ mod programs;
 mod views;
 
 pub use making::TO_TENSOR;
-pub use math::{CLONE, FULL_LIKE, WHERE};
-pub use views::{ASTYPE, DETACH};
+pub use math::{ASSIGN, CLONE, FULL, FULL_LIKE, WHERE};
+pub use views::{ASTYPE, DETACH, VIEW};
 
 use super::{Fact, Unlike};
 

@@ -11,6 +11,9 @@ pub const DETACH: &str = "detach";
 /// The same numbers in another dtype.
 pub const ASTYPE: &str = "astype";
 
+/// The shape of a list, or another dtype of the same memory: it copies nothing.
+pub const VIEW: &str = "view";
+
 pub(super) const ROWS: Rows = &[
     ("as_complex", &[View, MAY_HAVE_GAPS]),
     ("as_real", &[View]),
@@ -179,7 +182,7 @@ pub(super) const ROWS: Rows = &[
             WholeFrom(1),
         ],
     ),
-    ("view", &[CheapView, Shape(Reshape)]),
+    (VIEW, &[CheapView, Shape(Reshape)]),
     ("view_as", &[View]),
     ("view_as_complex", &[View, MAY_HAVE_GAPS]),
     ("view_as_real", &[View]),

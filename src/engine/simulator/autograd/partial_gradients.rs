@@ -171,16 +171,16 @@ fn check(t: &mut Tracer<'_>, given: &Given) -> Result<(), &'static str> {
 
 /// Whether gradients can be part of the graph here.
 fn check_around(t: &Tracer<'_>) -> Result<(), &'static str> {
-    if t.regions > 0 || t.graph.sir.has_regions() {
+    if t.flow.is_captured() || t.graph.sir.has_regions() {
         return Err("next to captured control flow, a PyLayer or recompute");
     }
-    if t.backward.is_some() || t.custom_gradients > 0 || t.runs_again {
+    if t.grad.is_in_custom_operation() || t.replays.is_inside {
         return Err("in code that runs on the way back");
     }
-    if !t.grad_enabled || !t.entry_grad {
+    if !t.grad.enabled || !t.grad.at_entry {
         return Err("without gradients");
     }
-    if t.auto_casts > 0 || casts(t).unwrap_or(true) {
+    if t.grad.auto_casts > 0 || casts(t).unwrap_or(true) {
         return Err("with auto_cast");
     }
     Ok(())

@@ -28,7 +28,7 @@ fn refuse<T>(t: &Tracer<'_>, message: impl std::fmt::Display) -> Step<T> {
 
 /// Stops where code reads what is different on the way back: reentrant, nothing needs gradients on the way forward.
 pub fn check_reads(t: &Tracer<'_>) -> Step<()> {
-    match t.runs_again {
+    match t.replays.is_inside {
         true => refuse(t, "the function reads what needs gradients"),
         false => Ok(()),
     }
@@ -53,7 +53,7 @@ pub fn try_call(
     }
     t.guard_identity(callee);
     let asked = Asked::of(t, args, kwargs)?;
-    if t.grad_enabled {
+    if t.grad.enabled {
         return captured(t, &asked).map(Some);
     }
     called(t, &asked).map(Some)
@@ -62,13 +62,13 @@ pub fn try_call(
 /// Where no gradient goes back through it, it is a call.
 fn called(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     let mark = t.mark();
-    let before = t.grad_enabled;
+    let before = t.grad.enabled;
     if asked.reentrant && before {
-        t.grad_enabled = false;
-        t.cut_off += 1;
+        t.grad.enabled = false;
+        t.grad.cut_off += 1;
     }
     let result = call(t, asked.function, &asked.args, &asked.kwargs);
-    t.grad_enabled = before;
+    t.grad.enabled = before;
     let result = result?;
     if asked.reentrant {
         let shape = Shape::of(t, NAME, result)?;
@@ -250,11 +250,11 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     }
     replay_reads::check(t, NAME)?;
     let mark = t.mark();
-    let before = t.runs_again;
-    t.runs_again |= asked.reentrant;
+    let before = t.replays.is_inside;
+    t.replays.is_inside |= asked.reentrant;
     let (result, reads) =
         replay_reads::watch(t, |t| call(t, asked.function, &asked.args, &asked.kwargs));
-    t.runs_again = before;
+    t.replays.is_inside = before;
     let result = match result {
         Err(Stop::Raise(_)) => return refuse(t, "the function raises"),
         result => result?,

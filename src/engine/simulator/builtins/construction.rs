@@ -7,6 +7,8 @@ use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::simulator::call::call;
+use crate::simulator::methods::names::UPDATE;
+use crate::simulator::variables::kinds::SLICE;
 use crate::simulator::{
     Kwargs, Step, Tracer, attributes, exceptions, fold, item, iterate, keys, methods, sets,
     subscript, tensors,
@@ -45,7 +47,7 @@ pub(in crate::simulator) fn dict(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let made = t.add(Kind::Dict(DictVar::default()));
-    methods::call(t, made, "update", args, kwargs)?;
+    methods::call(t, made, UPDATE, args, kwargs)?;
     Ok(made)
 }
 
@@ -105,7 +107,7 @@ pub(in crate::simulator) fn ordered(
         class: Some(class),
         ..DictVar::default()
     }));
-    methods::call(t, made, "update", args, kwargs)?;
+    methods::call(t, made, UPDATE, args, kwargs)?;
     Ok(made)
 }
 
@@ -212,10 +214,13 @@ pub(in crate::simulator) fn slice(
         ([stop], []) => [none, *stop, none],
         ([start, stop], []) => [*start, *stop, none],
         ([start, stop, step], []) => [*start, *stop, *step],
-        _ => return wrong(t, "slice"),
+        _ => return wrong(t, SLICE),
     };
     Ok(t.add(Kind::Slice(parts)))
 }
+
+/// `functools.partial`
+pub(in crate::simulator) const PARTIAL: &str = "partial";
 
 pub(in crate::simulator) fn partial(
     t: &mut Tracer<'_>,
@@ -223,9 +228,9 @@ pub(in crate::simulator) fn partial(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let [function, rest @ ..] = args else {
-        return wrong(t, "partial");
+        return wrong(t, PARTIAL);
     };
-    check_callable(t, *function, "partial")?;
+    check_callable(t, *function, PARTIAL)?;
     Ok(t.add(Kind::Partial {
         function: *function,
         args: rest.to_vec(),

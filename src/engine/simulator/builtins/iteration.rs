@@ -6,6 +6,7 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyType
 use crate::bytecode::OpTable;
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
+use crate::simulator::variables::kinds::RANGE;
 use crate::simulator::{
     Kwargs, Step, Tracer, comparisons, exceptions, fold, generators, iterate, methods, operators,
     program_numbers, rows, tensor_scalar, truth,
@@ -27,14 +28,14 @@ pub(in crate::simulator) fn range(
         match (t.const_int(*arg), t.kind(*arg)) {
             (Some(number), _) => numbers.push(number),
             (None, Kind::Tensor(_)) => return t.stop(BreakId::TensorIndex, "range() of a tensor"),
-            _ => return wrong(t, "range"),
+            _ => return wrong(t, RANGE),
         }
     }
     let (start, stop, step) = match (numbers[..].as_ref(), kwargs) {
         ([stop], []) => (0, *stop, 1),
         ([start, stop], []) => (*start, *stop, 1),
         ([start, stop, step], []) if *step != 0 => (*start, *stop, *step),
-        _ => return wrong(t, "range"),
+        _ => return wrong(t, RANGE),
     };
     if !iterate::is_short(start, stop, step) {
         return t.unsupported("a range() of such numbers");

@@ -17,6 +17,7 @@ use pyo3::types::{PyDict, PyType};
 use crate::frame::Modules;
 use crate::obj::{is_named, text_of};
 use crate::reason::BreakKind;
+use crate::simulator::methods::names::EXTEND;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
@@ -205,7 +206,7 @@ fn use_contents(
     if t.type_of(receiver)
         .is_some_and(|own| deques::is_exact(&own))
     {
-        return deques::call(t, (receiver, contents), name, args, kwargs).map(Some);
+        return deques::call(t, receiver, name, args, kwargs).map(Some);
     }
     if let ("__getitem__", [key]) = (name, args) {
         let found = if let Kind::Dict(dict) = t.kind(contents).clone() {
@@ -222,7 +223,7 @@ fn use_contents(
     }
     // It would grow while it is gone over, and CPython copies what goes into a slice of its own.
     let takes_items = match (name, args) {
-        ("extend", _) => true,
+        (EXTEND, _) => true,
         ("__setitem__", [key, _]) => {
             matches!(t.kind(contents), Kind::List(_)) && t.const_int(*key).is_none()
         }

@@ -6,6 +6,7 @@ use pyo3::types::PyType;
 use crate::frame::Modules;
 use crate::native;
 use crate::obj::{Obj, is_attr, text_of};
+use crate::simulator::variables::kinds::SUPER;
 use crate::simulator::variables::protocol;
 use crate::simulator::{
     Kwargs, Step, Stop, Tracer, attributes, carried_aliases, classes, exceptions, provenance,
@@ -288,7 +289,7 @@ pub(in crate::simulator) fn super_(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let ([class, receiver], []) = (args, kwargs) else {
-        return wrong(t, "super");
+        return wrong(t, SUPER);
     };
     t.realize(*class);
     match (t.kind(*class).clone(), t.value(*class)) {
@@ -300,13 +301,13 @@ pub(in crate::simulator) fn super_(
                 t.type_of(*receiver)
             };
             if !of.is_some_and(|of| classes::inherits(t, &of, &object)) {
-                return wrong(t, "super");
+                return wrong(t, SUPER);
             }
             Ok(t.add(Kind::Super {
                 class: Obj::from(object),
                 receiver: *receiver,
             }))
         }
-        _ => wrong(t, "super"),
+        _ => wrong(t, SUPER),
     }
 }

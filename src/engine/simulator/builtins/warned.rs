@@ -51,10 +51,9 @@ pub fn call_later(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: Vec<Var
 /// Whether something comes before it that is done later behind the graph, or the code runs again.
 fn comes_late(t: &Tracer<'_>) -> bool {
     let is_shown = |id: &VarId| matches!(t.vars.kind(*id), Kind::Partial { .. });
-    t.regions > 0
+    t.flow.is_captured()
         || t.options.forward_only
-        || t.backward.is_some()
-        || t.custom_gradients > 0
+        || t.grad.is_in_custom_operation()
         || recompute::check_reads(t).is_err()
         || !t.left_behind.iter().all(is_shown)
         || t.changes_what_exists()
@@ -94,7 +93,7 @@ impl<'py> Warned<'py> {
         let (Some(text), true, Some(category)) = (text, own, category(t, given[1])) else {
             return Ok(None);
         };
-        let Some(names) = t.simulated.last().map(|frame| frame.globals.clone()) else {
+        let Some(names) = t.frames.simulated.last().map(|frame| frame.globals.clone()) else {
             return Ok(None);
         };
         let place = t.loc();

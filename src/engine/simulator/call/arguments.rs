@@ -116,7 +116,15 @@ fn digits(t: &mut Tracer<'_>, id: VarId, of_dim: u32) -> u32 {
         BinOp::Mul => a.saturating_add(b),
         BinOp::Add | BinOp::Sub => a.max(b).saturating_add(1),
         BinOp::Rem => b,
-        _ => a,
+        BinOp::And
+        | BinOp::FloorDiv
+        | BinOp::LShift
+        | BinOp::MatMul
+        | BinOp::Or
+        | BinOp::Pow
+        | BinOp::RShift
+        | BinOp::TrueDiv
+        | BinOp::Xor => a,
     }
 }
 

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 
 use crate::abi;
 use crate::frame::Modules;
+use crate::graph::DType;
 use crate::obj::{Obj, is_attr, text_of};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{ContextVar, Kind, VarId};
@@ -112,15 +113,15 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     match state {
         ContextVar::Null { result, .. } => Ok(result),
         ContextVar::GradMode { enabled, make, .. } => {
-            if enabled && !t.entry_grad {
+            if enabled && !t.grad.at_entry {
                 return t.stop(
                     BreakKind::UnsupportedOperation,
                     "gradients are switched on in a function that is called without them",
                 );
             }
-            let restore = Some(t.grad_enabled);
-            t.grad_enabled = enabled;
-            t.cut_off += usize::from(!enabled);
+            let restore = Some(t.grad.enabled);
+            t.grad.enabled = enabled;
+            t.grad.cut_off += usize::from(!enabled);
             t.vars.update(context, |var| {
                 var.kind = Kind::Context(ContextVar::GradMode {
                     enabled,
@@ -142,7 +143,7 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
                     "auto_cast with these arguments, or not on a CPU",
                 );
             }
-            t.auto_casts += 1;
+            t.grad.auto_casts += 1;
             let entered = true;
             t.vars.update(context, |var| {
                 var.kind = Kind::Context(ContextVar::AutoCast {
@@ -193,7 +194,11 @@ fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bo
                 None => t.is_none(value),
             },
             "level" => text.is_some_and(|text| matches!(&*text, "o0" | "od" | "o1" | "o2")),
-            "dtype" => text.is_some_and(|text| matches!(&*text, "float16" | "bfloat16")),
+            "dtype" => text.is_some_and(|text| {
+                [DType::Float16, DType::BFloat16]
+                    .iter()
+                    .any(|half| half.as_str() == &*text)
+            }),
             _ => false,
         };
     }
@@ -228,7 +233,7 @@ pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
         entered: true,
     } = state
     {
-        t.auto_casts -= 1;
+        t.grad.auto_casts -= 1;
         t.left_behind.push(context);
         let entered = false;
         t.vars.update(context, |var| {
@@ -253,7 +258,7 @@ pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
                 "exit of a context manager that was not entered",
             );
         };
-        t.grad_enabled = before;
+        t.grad.enabled = before;
         t.vars.update(context, |var| {
             var.kind = Kind::Context(ContextVar::GradMode {
                 enabled,

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PyString, PyTuple, PyType};
 
 use crate::bytecode::CmpOp;
-use crate::obj::is_attr;
+use crate::obj::{is_attr, is_enum_meta};
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
@@ -64,9 +64,7 @@ pub fn has_plain_metaclass(class: &Bound<'_, PyAny>) -> bool {
     if meta.is(class.py().get_type::<PyType>()) {
         return true;
     }
-    [("abc", "ABCMeta"), ("enum", "EnumType")]
-        .iter()
-        .any(|(module, name)| is_attr(&meta, module, name))
+    is_attr(&meta, "abc", "ABCMeta") || is_enum_meta(&meta)
 }
 
 /// The variable for a result of folding. Mutable results become values that the frame made.

@@ -50,7 +50,7 @@ pub fn call_function(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     let tail = std::mem::take(&mut t.tail);
-    if t.locations.len() > t.options.max_depth {
+    if t.frames.locations.len() > t.options.max_depth {
         return t.stop(
             BreakKind::InlineDepth,
             format!("more than {} inlined calls", t.options.max_depth),
@@ -81,8 +81,8 @@ pub fn call_function(
         region: None,
     };
     if flags & GENERATOR != 0 {
-        let frame = t.store_frame(frame);
-        let made_at = t.outermost;
+        let frame = t.frames.suspend(frame);
+        let made_at = t.frames.outermost;
         return Ok(t.add(Kind::Iter(IterVar::Generator { frame, made_at })));
     }
     t.progress.inlined += 1;

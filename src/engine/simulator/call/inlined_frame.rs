@@ -38,7 +38,7 @@ impl InnerFrame {
         frame: &FrameState,
         at: Position,
     ) -> Option<Self> {
-        if t.regions > 0 || frame.region.is_some() || !frame.handling.is_empty() {
+        if t.flow.is_captured() || frame.region.is_some() || !frame.handling.is_empty() {
             return None;
         }
         let mut decoded = t.seen.decoded.iter();

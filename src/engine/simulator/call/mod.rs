@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::frame::Modules;
-use crate::obj::is_attr;
+use crate::obj::{is_attr, is_partial_class};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
@@ -67,10 +66,7 @@ pub(in crate::simulator) fn is_partial(t: &mut Tracer<'_>, callee: VarId) -> boo
     let (Some(class), Some(_)) = (t.type_of(callee), t.source(callee)) else {
         return false;
     };
-    let partial =
-        t.py.module("functools")
-            .and_then(|module| module.getattr("partial"));
-    partial.is_ok_and(|partial| partial.is(&class))
+    is_partial_class(&class)
 }
 
 /// Keyword arguments.

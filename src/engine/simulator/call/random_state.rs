@@ -60,10 +60,9 @@ pub(super) fn call_seed<'py>(
 
 /// Whether it happens once in a call, and in the order of the code.
 fn is_plain(t: &Tracer<'_>) -> bool {
-    t.regions == 0
-        && t.backward.is_none()
-        && t.custom_gradients == 0
-        && !t.runs_again
+    !t.flow.is_captured()
+        && !t.grad.is_in_custom_operation()
+        && !t.replays.is_inside
         && t.deferred.is_empty()
         && recompute::check_reads(t).is_ok()
 }

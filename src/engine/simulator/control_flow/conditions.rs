@@ -108,9 +108,9 @@ pub fn beginning_at(frame: &FrameState, at: usize, yes: usize, no: usize) -> Vec
 /// drops its middle.
 fn lands(code: &Code, at: usize, depth: isize, keeps_middle: bool) -> (usize, isize) {
     let at = flow::leads_to(code, at);
-    match code.instructions[at].instr {
-        Instr::PopTop if keeps_middle => (flow::place(code, at + 1), depth - 1),
-        _ => (flow::place(code, at), depth),
+    match keeps_middle && matches!(code.instructions[at].instr, Instr::PopTop) {
+        true => (flow::place(code, at + 1), depth - 1),
+        false => (flow::place(code, at), depth),
     }
 }
 
@@ -130,6 +130,10 @@ fn keeps_middle(code: &Code, jump: usize) -> bool {
 }
 
 /// The test that begins at `start`: nothing but an expression without jumps, and a jump. Where it leads to, too.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of some 110 instructions these decide"
+)]
 fn test_at(code: &Code, start: usize, before: isize) -> Option<(Test, [(usize, isize); 2])> {
     let (mut jump, mut depth) = (start, before);
     loop {
@@ -201,6 +205,10 @@ fn is_pure(instr: &Instr) -> bool {
 }
 
 /// By how much such an instruction makes the stack longer.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the others have one effect, which the table knows"
+)]
 fn growth(instr: &Instr) -> Option<isize> {
     Some(match instr {
         Instr::Nop | Instr::Precall | Instr::KwNames { .. } | Instr::Swap { .. } => 0,
@@ -230,9 +238,9 @@ pub fn holds(
     condition: &Condition,
 ) -> Step<Option<VarId>> {
     let mark = t.mark();
-    let locations = t.locations.clone();
+    let locations = t.frames.locations.clone();
     let answer = evaluate(t, frame, value, condition);
-    t.locations = locations;
+    t.frames.locations = locations;
     match answer {
         Ok(symbol) => Ok(Some(t.add(Kind::SymNumber(symbol)))),
         Err(Stop::Break(_)) => {

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
+use crate::ops::FULL;
 use crate::ops::FULL_LIKE;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Form, Key, Kind, NumberVar, TensorVar, VarId};
@@ -370,7 +371,7 @@ fn as_leaf(t: &mut Tracer<'_>, answer: Answer) -> Step<Option<Leaf>> {
         Answer::Leaf(leaf) => Ok(Some(leaf)),
         Answer::Keep(id) => leaf(t, id),
         Answer::Const(value) => constant_leaf(t, &value),
-        _ => Ok(None),
+        Answer::Real(..) | Answer::List(..) | Answer::Tuple(..) | Answer::Dict(_) => Ok(None),
     }
 }
 
@@ -431,14 +432,14 @@ pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<Symbo
                 shape.extend(t.value(dim).map(|dim| Arg::Const(Obj::from(dim))));
             }
             (
-                "full",
+                FULL,
                 vec![Arg::List(shape), Arg::Const(zero), Arg::Const(dtype)],
             )
         }
     };
     let function = Obj::from(paddle.getattr(name)?);
     let loc = t.loc();
-    t.graph.set_grad_enabled(t.grad_enabled);
+    t.graph.set_grad_enabled(t.grad.enabled);
     let made = t.graph.call(
         t.py,
         Callee::Api(function),
@@ -447,10 +448,10 @@ pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<Symbo
         loc,
         &mut |_| None,
     )?;
-    match made {
-        Arg::Symbol(symbol) => Ok(symbol),
-        _ => refuse(t, "zeros are not a tensor"),
-    }
+    let Arg::Symbol(symbol) = made else {
+        return refuse(t, "zeros are not a tensor");
+    };
+    Ok(symbol)
 }
 
 /// A tensor of the frame with the same dims: some may be open.

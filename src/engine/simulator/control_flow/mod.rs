@@ -1,6 +1,7 @@
 //! Branches and loops on tensors that become nested graphs.
 
 pub(in crate::simulator) mod branches;
+pub mod captured_flow;
 pub mod conditions;
 pub(in crate::simulator) mod loop_return;
 pub mod loops;

@@ -172,7 +172,7 @@ pub fn way(
 /// Stops where the gradient of a call inside is selected rows: that of an operation with nested graphs is dense.
 pub fn refuse_selected_rows(t: &Tracer<'_>, cut: &Cut) -> Step<()> {
     let selects = |it: &Statement| it.may_select_rows(t.py, &cut.symbols);
-    if t.entry_grad && !t.options.forward_only && cut.statements.iter().any(selects) {
+    if t.goes_backward() && cut.statements.iter().any(selects) {
         return refuse(t, "a sparse gradient (selected rows) inside");
     }
     Ok(())
@@ -272,7 +272,7 @@ pub fn emit(
         .map(Arg::Symbol)
         .collect();
     let loc = t.loc();
-    t.graph.set_grad_enabled(t.grad_enabled);
+    t.graph.set_grad_enabled(t.grad.enabled);
     let callee = Callee::Sir(Arc::new(region));
     let output = t
         .graph

@@ -183,6 +183,13 @@ fn items(t: &mut Tracer<'_>, piece: &Piece) -> Option<(Vec<Piece>, Option<Obj>)>
                 None
             }
         }
-        _ => None,
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::Tensor(..)
+        | Piece::Number(_)
+        | Piece::Const(_)
+        | Piece::List(..)
+        | Piece::Dict(_)
+        | Piece::Other(_) => None,
     }
 }

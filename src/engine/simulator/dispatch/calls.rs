@@ -13,7 +13,7 @@ use crate::simulator::frame::FrameState;
 use crate::simulator::{Step, Stop, Tracer, deferred, iterate};
 use crate::variables::{FunctionVar, Kind, NewFunction, VarId};
 
-use super::is_super;
+use super::expressions::is_super;
 use super::scopes::{cell_get_raw, cell_of};
 
 /// Pushes what is called next, with a NULL in the place of a receiver (methods are bound already),

@@ -3,7 +3,7 @@
 use crate::reason::BreakKind;
 use crate::simulator::frame::FrameState;
 use crate::simulator::{Step, Tracer, iterate, keys, methods, subscript};
-use crate::variables::{DictVar, Kind, VarId};
+use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 pub(super) fn build_dict(
     t: &mut Tracer<'_>,
@@ -20,6 +20,16 @@ pub(super) fn build_dict(
         }
     }
     Ok(t.add(Kind::Dict(dict)))
+}
+
+pub(super) fn build_set(t: &mut Tracer<'_>, f: &mut FrameState, count: usize) -> Step<()> {
+    let items = f.pop_n(t, count)?;
+    let set = t.add(Kind::Set(SetVar::default()));
+    for item in items {
+        methods::call(t, set, "add", &[item], &[])?;
+    }
+    f.push(set);
+    Ok(())
 }
 
 pub(super) fn dict_merge(t: &mut Tracer<'_>, dict: VarId, value: VarId) -> Step<()> {

@@ -4,39 +4,34 @@
 mod calls;
 mod containers;
 mod control;
+mod expressions;
 mod imports;
 mod intrinsics;
 mod scopes;
 
-use std::sync::Arc;
-
-use pyo3::prelude::*;
-
 use crate::bytecode::{Dialect, Instr, OpTable, unimplemented};
 use crate::reason::BreakKind;
-use crate::variables::{CellVar, Kind, SetVar, VarId};
+use crate::simulator::methods::names::{APPEND, EXTEND, UPDATE};
+use crate::variables::{CellVar, Kind};
 
-use super::call::call;
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{Step, Stop, Tracer};
-use super::{
-    attributes, comparisons, exceptions, format, iterate, matching, methods, namespaces, subscript,
-    tensor_scalar, truth,
-};
+use super::{attributes, exceptions, format, iterate, matching, namespaces, subscript, truth};
 use calls::{
     call_ex, call_stack, constant_names, keyword_names, make_function, push_callee,
     set_function_attribute,
 };
-use containers::{build_dict, dict_merge, pop_slice, put_into, unpack, unpack_ex};
+use containers::{build_dict, build_set, dict_merge, pop_slice, put_into, unpack, unpack_ex};
 use control::{
     before_with, check_group_match, for_iter, jump_if, prepare_reraise, push_handled, send, to_bool,
 };
+use expressions::{compare, contains, is_same, pop_operands, super_attribute, unary, unary_not};
 use imports::{import_from, import_name};
 use intrinsics::{intrinsic, intrinsic_2};
 use scopes::{
-    cell_of, delete_deref, load_fast, load_from_dict, load_global, namespace_item, store_deref,
-    store_fast, write_global,
+    cell_of, delete_deref, load_build_class, load_fast, load_from_dict_or_deref,
+    load_from_dict_or_globals, load_global, store_deref, store_fast, write_global,
 };
 
 pub use scopes::{cell_get, cell_get_raw};
@@ -137,25 +132,8 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             load_global(t, f, &name)?;
             write_global(t, f, name, None)?;
         }
-        Instr::LoadFromDictOrGlobals { name } => {
-            let name = f.name(*name);
-            let value = match namespace_item(t, f, &name)? {
-                Some(value) => value,
-                None => load_global(t, f, &name)?,
-            };
-            f.push(value);
-        }
-        Instr::LoadFromDictOrDeref { local } => {
-            let name = code.localsplus[*local as usize].name.clone();
-            let value = match namespace_item(t, f, &name)? {
-                Some(value) => value,
-                None => {
-                    let cell = cell_of(t, f, *local)?;
-                    cell_get(t, cell)?
-                }
-            };
-            f.push(value);
-        }
+        Instr::LoadFromDictOrGlobals { name } => load_from_dict_or_globals(t, f, &f.name(*name))?,
+        Instr::LoadFromDictOrDeref { local } => load_from_dict_or_deref(t, f, *local)?,
         Instr::LoadAssertionError => {
             let error = t.original("builtins", "AssertionError")?;
             let error = t.constant(&error);
@@ -165,56 +143,20 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::UnaryPositive => unary(t, f, UnaryOp::Positive)?,
         Instr::UnaryNegative => unary(t, f, UnaryOp::Negative)?,
         Instr::UnaryInvert => unary(t, f, UnaryOp::Invert)?,
-        Instr::UnaryNot => {
-            let value = f.pop(t)?;
-            let value = if tensor_scalar::is_captured(t, value) {
-                tensor_scalar::negation(t, value)?
-            } else {
-                let truth = truth::truth(t, value)?;
-                t.bool(!truth)
-            };
-            f.push(value);
-        }
+        Instr::UnaryNot => unary_not(t, f)?,
         Instr::ToBool => {
             let value = f.pop(t)?;
             let value = to_bool(t, value)?;
             f.push(value);
         }
         Instr::BinaryOp { op, inplace } => {
-            let right = f.pop(t)?;
-            let left = f.pop(t)?;
+            let (left, right) = pop_operands(t, f)?;
             let value = operators::binary(t, *op, *inplace, left, right)?;
             f.push(value);
         }
-        Instr::CompareOp { op, to_bool } => {
-            let right = f.pop(t)?;
-            let left = f.pop(t)?;
-            let mut value = comparisons::compare(t, *op, left, right)?;
-            if *to_bool {
-                value = self::to_bool(t, value)?;
-            }
-            f.push(value);
-        }
-        Instr::IsOp { invert } => {
-            let right = f.pop(t)?;
-            let left = f.pop(t)?;
-            let same = comparisons::is_same(t, left, right)?;
-            let value = t.bool(same != *invert);
-            f.push(value);
-        }
-        Instr::ContainsOp { invert } => {
-            let container = f.pop(t)?;
-            let item = f.pop(t)?;
-            let value = match truth::computed_contains(t, container, item)? {
-                Some(found) if *invert => tensor_scalar::negation(t, found)?,
-                Some(found) => found,
-                None => {
-                    let found = truth::contains(t, container, item)?;
-                    t.bool(found != *invert)
-                }
-            };
-            f.push(value);
-        }
+        Instr::CompareOp { op, to_bool } => compare(t, f, *op, *to_bool)?,
+        Instr::IsOp { invert } => is_same(t, f, *invert)?,
+        Instr::ContainsOp { invert } => contains(t, f, *invert)?,
         // --- subscription and attributes ---
         Instr::BinarySubscr => {
             let key = f.pop(t)?;
@@ -254,17 +196,9 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::LoadSuperAttr { name, method } => {
             let name = f.name(*name);
-            let receiver = f.pop(t)?;
-            let class = f.pop(t)?;
-            let function = f.pop(t)?;
             // `super()` finds both by itself; what else has its name is called as it is written.
             let is_written = code.instructions[at].arg & 2 != 0;
-            let args: &[VarId] = match is_written || is_super(t, function)? {
-                true => &[class, receiver],
-                false => &[],
-            };
-            let proxy = call(t, function, args, &[])?;
-            let value = attributes::get(t, proxy, &name)?;
+            let value = super_attribute(t, f, &name, is_written)?;
             push_callee(t, f, value, *method);
         }
         Instr::StoreAttr { name } => {
@@ -289,14 +223,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = t.add(Kind::List(items));
             f.push(value);
         }
-        Instr::BuildSet { count } => {
-            let items = f.pop_n(t, *count as usize)?;
-            let set = t.add(Kind::Set(SetVar::default()));
-            for item in items {
-                methods::call(t, set, "add", &[item], &[])?;
-            }
-            f.push(set);
-        }
+        Instr::BuildSet { count } => build_set(t, f, *count as usize)?,
         Instr::BuildMap { count } => {
             let items = f.pop_n(t, 2 * *count as usize)?;
             let dict = build_dict(t, items.chunks(2).map(|pair| (pair[0], pair[1])))?;
@@ -321,7 +248,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let value = t.add(Kind::Slice([start, stop, step]));
             f.push(value);
         }
-        Instr::ListAppend { depth } => put_into(t, f, *depth, "append")?,
+        Instr::ListAppend { depth } => put_into(t, f, *depth, APPEND)?,
         Instr::SetAdd { depth } => put_into(t, f, *depth, "add")?,
         Instr::MapAdd { depth } => {
             let value = f.pop(t)?;
@@ -329,15 +256,15 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             let dict = f.peek(t, *depth as usize)?;
             subscript::set(t, dict, key, value)?;
         }
-        Instr::ListExtend { depth } => put_into(t, f, *depth, "extend")?,
-        Instr::SetUpdate { depth } => put_into(t, f, *depth, "update")?,
+        Instr::ListExtend { depth } => put_into(t, f, *depth, EXTEND)?,
+        Instr::SetUpdate { depth } => put_into(t, f, *depth, UPDATE)?,
         Instr::DictUpdate { depth } => {
             // Unlike the method, it takes no pairs.
             let value = f.peek(t, 1)?;
             if t.merged(value).is_none() {
                 return t.unsupported("** of something that is not a dict");
             }
-            put_into(t, f, *depth, "update")?;
+            put_into(t, f, *depth, UPDATE)?;
         }
         Instr::DictMerge { depth } => {
             let value = f.pop(t)?;
@@ -520,14 +447,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
                 f.pop(t)?;
             }
         }
-        Instr::LoadBuildClass => {
-            let name: Arc<str> = Arc::from("__build_class__");
-            let builtins = f.builtins.clone();
-            match load_from_dict(t, &builtins, &name)? {
-                Some(function) => f.push(function),
-                None => return t.stop(BreakKind::RaisesException, "no __build_class__"),
-            }
-        }
+        Instr::LoadBuildClass => load_build_class(t, f)?,
         Instr::MatchKeys => {
             let (subject, keys) = (f.peek(t, 2)?, f.peek(t, 1)?);
             let values = matching::keys(t, subject, keys)?;
@@ -550,17 +470,4 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
 
 fn dialect(t: &Tracer<'_>) -> Step<&'static dyn Dialect> {
     Ok(OpTable::get(t.py)?.dialect)
-}
-
-/// Whether it is Python's own `super`.
-fn is_super(t: &Tracer<'_>, function: VarId) -> Step<bool> {
-    let own = t.original("builtins", "super")?;
-    Ok(t.value(function).is_some_and(|function| function.is(&own)))
-}
-
-fn unary(t: &mut Tracer<'_>, f: &mut FrameState, op: UnaryOp) -> Step<()> {
-    let value = f.pop(t)?;
-    let value = operators::unary(t, op, value)?;
-    f.push(value);
-    Ok(())
 }

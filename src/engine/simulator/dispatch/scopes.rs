@@ -95,7 +95,7 @@ pub fn cell_get_raw(t: &mut Tracer<'_>, cell: VarId) -> Step<Option<VarId>> {
 }
 
 pub(super) fn load_global(t: &mut Tracer<'_>, f: &FrameState, name: &Arc<str>) -> Step<VarId> {
-    if let Some(reads) = &mut t.reads {
+    if let Some(reads) = &mut t.replays.reads {
         reads.note_name(name);
     }
     match written_global(t, f, name) {
@@ -206,5 +206,48 @@ pub(super) fn write_global(
         registers: false,
     };
     t.global_writes.push((f.globals.clone(), write));
+    Ok(())
+}
+
+/// A name that the namespace of a class may have, then the globals.
+pub(super) fn load_from_dict_or_globals(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    name: &Arc<str>,
+) -> Step<()> {
+    let value = match namespace_item(t, f, name)? {
+        Some(value) => value,
+        None => load_global(t, f, name)?,
+    };
+    f.push(value);
+    Ok(())
+}
+
+/// A name that the namespace of a class may have, then a cell.
+pub(super) fn load_from_dict_or_deref(
+    t: &mut Tracer<'_>,
+    f: &mut FrameState,
+    local: u32,
+) -> Step<()> {
+    let name = f.code.localsplus[local as usize].name.clone();
+    let value = match namespace_item(t, f, &name)? {
+        Some(value) => value,
+        None => {
+            let cell = cell_of(t, f, local)?;
+            cell_get(t, cell)?
+        }
+    };
+    f.push(value);
+    Ok(())
+}
+
+/// What the `class` statement calls.
+pub(super) fn load_build_class(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
+    let name: Arc<str> = Arc::from("__build_class__");
+    let builtins = f.builtins.clone();
+    match load_from_dict(t, &builtins, &name)? {
+        Some(function) => f.push(function),
+        None => return t.stop(BreakKind::RaisesException, "no __build_class__"),
+    }
     Ok(())
 }

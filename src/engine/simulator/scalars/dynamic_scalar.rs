@@ -76,7 +76,13 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<
         // A positive divisor: no exception, and graphs round as Python does.
         BinOp::FloorDiv | BinOp::Rem => whole && divides(t, CmpOp::Gt, b)?,
         BinOp::TrueDiv => divides(t, CmpOp::Ne, b)?,
-        _ => false,
+        BinOp::And
+        | BinOp::LShift
+        | BinOp::MatMul
+        | BinOp::Or
+        | BinOp::Pow
+        | BinOp::RShift
+        | BinOp::Xor => false,
     };
     if !can {
         return program_numbers::binary(t, op, a, b);

@@ -264,7 +264,15 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
             Some(value) => value.extract().is_ok_and(|divisor: f64| divisor != 0.0),
             None => true,
         },
-        _ => false,
+        BinOp::And
+        | BinOp::FloorDiv
+        | BinOp::LShift
+        | BinOp::MatMul
+        | BinOp::Rem
+        | BinOp::Or
+        | BinOp::Pow
+        | BinOp::RShift
+        | BinOp::Xor => false,
     };
     if !total {
         return Ok(None);

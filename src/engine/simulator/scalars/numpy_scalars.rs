@@ -4,6 +4,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 
+use crate::bytecode::BinOp;
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
 use crate::native;
@@ -103,7 +104,9 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
     };
     let floating = matches!(dtype, DType::Float32 | DType::Float64);
     // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors.
-    let same = class == "float64" || floating && ["float32", "int64", "int32"].contains(&&*class);
+    let is = |dtype: DType| class == dtype.as_str();
+    let next_to_floats = [DType::Float32, DType::Int64, DType::Int32];
+    let same = is(DType::Float64) || floating && next_to_floats.into_iter().any(is);
     if !same || !OPERATORS.contains(&name) {
         return Ok(None);
     }
@@ -169,14 +172,23 @@ pub fn subtracts_nothing(t: &mut Tracer<'_>, dtype: DType, name: &str, number: V
 /// digits, or does not hold the number, or there is no kernel for it.
 pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> Step<()> {
     const COMPARISONS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
-    const ARITHMETIC: [&str; 7] = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"];
+    const ARITHMETIC: [BinOp; 7] = [
+        BinOp::Add,
+        BinOp::Sub,
+        BinOp::Mul,
+        BinOp::TrueDiv,
+        BinOp::FloorDiv,
+        BinOp::Rem,
+        BinOp::Pow,
+    ];
+    let is_arithmetic = |stem: &str| ARITHMETIC.into_iter().any(|op| op.stem() == stem);
     let stem = name.trim_matches('_');
     let compares = COMPARISONS.contains(&stem);
     let stem = match stem.strip_prefix('r') {
-        Some(stem) if ARITHMETIC.contains(&stem) => stem,
+        Some(stem) if is_arithmetic(stem) => stem,
         _ => stem,
     };
-    if !compares && !ARITHMETIC.contains(&stem) {
+    if !compares && !is_arithmetic(stem) {
         return Ok(());
     }
     let Some(value) = t.const_value(number) else {
@@ -191,7 +203,19 @@ pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> St
         DType::UInt8 | DType::Int8 => 7,
         DType::Int16 => 15,
         DType::Int32 => 31,
-        _ => 63,
+        DType::Bool
+        | DType::UInt16
+        | DType::UInt32
+        | DType::UInt64
+        | DType::Int64
+        | DType::Float32
+        | DType::Float64
+        | DType::Complex64
+        | DType::Complex128
+        | DType::Float16
+        | DType::BFloat16
+        | DType::Float8E4M3
+        | DType::Float8E5M2 => 63,
     };
     let is_complex = dtype.is_complex();
     let wide = dtype == DType::Float64 || is_complex;

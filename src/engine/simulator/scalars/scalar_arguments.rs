@@ -11,7 +11,7 @@ use pyo3::types::PyFloat;
 use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{Callee, DType};
-use crate::ops::{FULL_LIKE, Fact, NumberAs, facts};
+use crate::ops::{FULL_LIKE, Fact, NumberAs, facts, said};
 use crate::reason::BreakId;
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
@@ -31,10 +31,7 @@ impl Given<'_> {
         if let Some(arg) = self.args.get(at) {
             return Some(*arg);
         }
-        let named = facts(self.name).iter().find_map(|fact| match fact {
-            Fact::Named(place, name) if *place == at => Some(*name),
-            _ => None,
-        });
+        let named = said!(facts(self.name), Fact::Named(place, name) if *place == at => *name);
         self.named(named?)
     }
 
@@ -239,7 +236,20 @@ fn keeps(class: Type, dtype: DType) -> bool {
     match dtype {
         DType::Float32 | DType::Float64 => true,
         DType::Int64 => class == Type::Int,
-        _ => false,
+        DType::Bool
+        | DType::UInt8
+        | DType::Int8
+        | DType::UInt16
+        | DType::Int16
+        | DType::UInt32
+        | DType::Int32
+        | DType::UInt64
+        | DType::Complex64
+        | DType::Complex128
+        | DType::Float16
+        | DType::BFloat16
+        | DType::Float8E4M3
+        | DType::Float8E5M2 => false,
     }
 }
 

@@ -8,7 +8,7 @@ use pyo3::types::{PyFunction, PyType};
 
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{Obj, is_attr, of_type};
+use crate::obj::{Obj, is_enum_meta, of_type};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
@@ -147,7 +147,7 @@ pub fn truth(t: &mut Tracer<'_>, class: VarId) -> Step<bool> {
     guard_meta(t, &value);
     let own = |name: &str| lookup(&meta, name).is_some();
     guard_names(t, &meta, &["__bool__", "__len__"]);
-    if !is_attr(&meta, "enum", "EnumType") && (own("__bool__") || own("__len__")) {
+    if !is_enum_meta(&meta) && (own("__bool__") || own("__len__")) {
         return t.unsupported("the truth of a class with a metaclass");
     }
     Ok(true)

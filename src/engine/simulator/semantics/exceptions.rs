@@ -150,7 +150,11 @@ pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<Va
         return t.unsupported("an exception without a class");
     };
     let class = t.constant(class.as_any());
-    let known = t.groups.iter().find(|group| group.id == exception);
+    let known = t
+        .exceptions
+        .groups
+        .iter()
+        .find(|group| group.id == exception);
     let untraced = known.map_or(t.value(exception).is_some(), |group| group.by_interpreter);
     if untraced && groups::is_group(t, exception)? {
         return t.unsupported("a group that may have no traceback passes a with block");
@@ -164,13 +168,18 @@ pub fn leaves_with(t: &mut Tracer<'_>, exit: VarId, exception: VarId) -> Step<Va
 fn traceback_of(t: &mut Tracer<'_>, exception: VarId) -> VarId {
     let traceback = t.add(Kind::Opaque);
     let at = raised_at(t, exception);
-    t.raised.push((traceback, at));
+    t.exceptions.raised.push((traceback, at));
     traceback
 }
 
 /// `sys.exception()`: what the innermost frame handles that handles one, or the function's caller.
 pub fn handled(t: &mut Tracer<'_>) -> VarId {
-    let mut handled = t.simulated.iter().rev().filter_map(|frame| frame.handled);
+    let mut handled = t
+        .frames
+        .simulated
+        .iter()
+        .rev()
+        .filter_map(|frame| frame.handled);
     if let Some(exception) = handled.next() {
         return exception;
     }
@@ -218,7 +227,7 @@ pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
 
 /// The instruction of the outermost frame that raised an exception first.
 pub fn raised_at(t: &Tracer<'_>, exception: VarId) -> usize {
-    t.raised_at(exception).unwrap_or(t.outermost)
+    t.raised_at(exception).unwrap_or(t.frames.outermost)
 }
 
 /// Whether this is the traceback that a raised exception has, as far as anyone can tell: neither

@@ -9,12 +9,21 @@ use crate::variables::{IterVar, Kind, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::frame::{Exit, FrameState};
+use crate::simulator::methods::row::{MethodCall, MethodRow};
 use crate::simulator::opcode_executor;
-use crate::simulator::{Kwargs, Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer};
 use crate::simulator::{attributes, exceptions, iterate};
 
-/// Methods of generators that are simulated.
-pub const METHODS: &[&str] = &["send", "throw", "close"];
+/// Methods of generators.
+pub const GENERATOR: &[MethodRow] = &[
+    MethodRow::new("send", (1, 1), |t, call| {
+        let answer = resume(t, call.receiver, Sent::Value(call.args[0]))?;
+        value_or_stop(t, answer)
+    })
+    .refused(BreakId::Generator),
+    MethodRow::new("throw", (1, 3), throw).refused(BreakId::Generator),
+    MethodRow::new("close", (0, 0), |t, call| close(t, call.receiver)).refused(BreakId::Generator),
+];
 
 /// What a suspended generator goes on with.
 #[derive(Clone, Copy)]
@@ -44,12 +53,12 @@ pub fn next(t: &mut Tracer<'_>, generator: VarId) -> Step<Option<VarId>> {
 
 /// Lets a generator go on up to its next `yield` or its end.
 pub fn resume(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed> {
-    if t.running.contains(&generator) {
+    if t.frames.running.contains(&generator) {
         return t.stop(BreakKind::RaisesException, "a generator that runs already");
     }
-    t.running.push(generator);
+    t.frames.running.push(generator);
     let answer = resume_idle(t, generator, sent);
-    t.running.pop();
+    t.frames.running.pop();
     answer
 }
 
@@ -64,7 +73,7 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
         }
         _ => return t.stop(BreakId::Generator, "not a generator"),
     };
-    let mut state = t.frame(frame).clone();
+    let mut state = t.frames.suspended(frame).clone();
     let started = state.pc > 0;
     let ended = Kind::Iter(IterVar::Ended { made_at });
     let exit = match sent {
@@ -84,7 +93,7 @@ fn resume_idle(t: &mut Tracer<'_>, generator: VarId, sent: Sent) -> Step<Resumed
     };
     match exit {
         Ok(Exit::Yield(value)) => {
-            let frame = t.store_frame(state);
+            let frame = t.frames.suspend(state);
             let next = Kind::Iter(IterVar::Generator { frame, made_at });
             t.vars.update(generator, |var| var.kind = next);
             Ok(Resumed::Yielded(value))
@@ -227,7 +236,7 @@ fn may_end_with_value(t: &Tracer<'_>, iterator: VarId) -> bool {
         return true;
     };
     if let IterVar::Generator { frame, .. } = state {
-        return returns_a_value(t.py, &t.frame(*frame).code);
+        return returns_a_value(t.py, &t.frames.suspended(*frame).code);
     }
     let mut inner = state.inner().into_iter();
     inner.any(|it| may_end_with_value(t, it))
@@ -275,38 +284,25 @@ pub fn next_or_stop(t: &mut Tracer<'_>, iterator: VarId) -> Step<VarId> {
     }
 }
 
-/// `generator.name(*args)`
-pub fn method(
-    t: &mut Tracer<'_>,
-    generator: VarId,
-    name: &str,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<VarId> {
-    match (name, args, kwargs) {
-        ("send", [value], []) => {
-            let answer = resume(t, generator, Sent::Value(*value))?;
-            value_or_stop(t, answer)
-        }
-        ("throw", [exception], []) => {
-            let exception = exceptions::raise(t, &[], &[*exception])?;
-            let answer = resume(t, generator, Sent::Exception(exception))?;
-            value_or_stop(t, answer)
-        }
-        ("throw", [class, exception, traceback], [])
+fn throw(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let exception = match *call.args {
+        [exception] => exceptions::raise(t, &[], &[exception])?,
+        [class, exception, traceback]
             if !OpTable::get(t.py)?.dialect.throw_of_three_warns()
-                && exceptions::is_own_traceback(t, *exception, *traceback)
-                && exceptions::matches(t, *exception, *class)? =>
+                && exceptions::is_own_traceback(t, exception, traceback)
+                && exceptions::matches(t, exception, class)? =>
         {
-            let answer = resume(t, generator, Sent::Exception(*exception))?;
-            value_or_stop(t, answer)
+            exception
         }
-        ("close", [], []) => close(t, generator),
-        _ => t.stop(
-            BreakId::Generator,
-            format!("{name}() of a generator with these arguments"),
-        ),
-    }
+        _ => {
+            return t.stop(
+                BreakId::Generator,
+                "throw() of a generator with these arguments",
+            );
+        }
+    };
+    let answer = resume(t, call.receiver, Sent::Exception(exception))?;
+    value_or_stop(t, answer)
 }
 
 fn value_or_stop(t: &mut Tracer<'_>, answer: Resumed) -> Step<VarId> {
@@ -321,7 +317,7 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
     let Kind::Iter(IterVar::Generator { frame, made_at }) = *t.kind(generator) else {
         return Ok(t.none());
     };
-    let started = t.frame(frame).pc > 0;
+    let started = t.frames.suspended(frame).pc > 0;
     if !started {
         let ended = Kind::Iter(IterVar::Ended { made_at });
         t.vars.update(generator, |var| var.kind = ended);

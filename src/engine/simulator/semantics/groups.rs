@@ -33,7 +33,7 @@ pub struct Group {
 }
 
 fn by_interpreter(t: &mut Tracer<'_>, id: VarId) {
-    if let Some(group) = t.groups.iter_mut().find(|known| known.id == id) {
+    if let Some(group) = t.exceptions.groups.iter_mut().find(|known| known.id == id) {
         group.by_interpreter = true;
     }
 }
@@ -106,23 +106,23 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, args: &[VarId]) -> Ste
         Some(tuple) => tuple,
         None => t.add(Kind::Tuple(items, None)),
     };
-    t.groups.push(Group {
+    t.exceptions.groups.push(Group {
         id: group,
         members,
-        made_at: t.outermost,
+        made_at: t.frames.outermost,
         by_interpreter: false,
     });
     Ok(group)
 }
 
 fn known_members(t: &Tracer<'_>, group: VarId) -> Option<VarId> {
-    let found = t.groups.iter().find(|known| known.id == group);
+    let found = t.exceptions.groups.iter().find(|known| known.id == group);
     found.map(|known| known.members)
 }
 
 /// The instruction that made a group which cannot be made again from its arguments: the list it got has changed.
 pub fn stale(t: &Tracer<'_>, id: VarId) -> Option<usize> {
-    let group = t.groups.iter().find(|known| known.id == id)?;
+    let group = t.exceptions.groups.iter().find(|known| known.id == id)?;
     is_changed(t, id, group.members).then_some(group.made_at)
 }
 
@@ -257,7 +257,7 @@ fn derive(t: &mut Tracer<'_>, original: VarId, items: Vec<VarId>) -> Step<Option
     let list = t.add(Kind::List(items));
     let made = new(t, &base, &[message, list])?;
     let at = exceptions::raised_at(t, original);
-    t.raised.push((made, at));
+    t.exceptions.raised.push((made, at));
     Ok(Some(made))
 }
 
@@ -283,7 +283,7 @@ pub fn matched(
     let wrapped = new(t, &base, &[message, members])?;
     by_interpreter(t, wrapped);
     let at = exceptions::raised_at(t, exception);
-    t.raised.push((wrapped, at));
+    t.exceptions.raised.push((wrapped, at));
     Ok((Some(wrapped), None))
 }
 

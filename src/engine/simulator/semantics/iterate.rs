@@ -66,14 +66,6 @@ fn advance(t: &mut Tracer<'_>, iterator: VarId, state: IterVar) {
     t.vars.mutate(iterator, |var| var.kind = Kind::Iter(state));
 }
 
-pub(in crate::simulator) fn part(t: &mut Tracer<'_>, which: u8, key: VarId, value: VarId) -> VarId {
-    match which {
-        0 => key,
-        1 => value,
-        _ => t.add(Kind::Tuple(vec![key, value], None)),
-    }
-}
-
 /// CPython raises where the size changed, and goes on somewhere where only the keys did.
 fn changed<T>(t: &mut Tracer<'_>) -> Step<T> {
     t.stop(
@@ -154,7 +146,7 @@ pub(in crate::simulator) fn next_of_state(
                 index,
             };
             advance(t, iterator, state);
-            Ok(Some(part(t, which, key, value)))
+            Ok(Some(which.item(t, key, value)))
         }
         IterVar::Fixed { over, items, index } => {
             // At the end of a list of layers nobody looks.

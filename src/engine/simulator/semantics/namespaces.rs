@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::bytecode::{Code, Instr};
 use crate::guard::GuardKind;
+use crate::simulator::methods::names::COPY;
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{DictVar, Key, Kind, VarId};
 
@@ -17,7 +18,7 @@ use crate::simulator::{Step, Stop, Tracer};
 use crate::simulator::{attributes, exceptions};
 
 /// Methods that only read.
-const METHODS: &[&str] = &["copy", "get"];
+const METHODS: &[&str] = &[COPY, "get"];
 
 /// Whether the dictionary that is loaded in front of this instruction is read by it, or by the one
 /// that follows: what else is done with it is left to the interpreter, from the beginning.
@@ -98,7 +99,7 @@ pub fn call(t: &mut Tracer<'_>, dict: VarId, name: &str, args: &[VarId]) -> Step
     let found = match (name, args) {
         ("get", [key]) => try_get(t, dict, *key)?.map(|found| found.unwrap_or_else(|| t.none())),
         ("get", [key, default]) => try_get(t, dict, *key)?.map(|found| found.unwrap_or(*default)),
-        ("copy", []) => copy(t, dict)?,
+        (COPY, []) => copy(t, dict)?,
         _ => None,
     };
     Ok(found)

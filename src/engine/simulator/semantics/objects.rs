@@ -7,7 +7,9 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{Obj, is_attr, is_named, is_slot_wrapper, locals_of_code, of_type};
+use crate::obj::{
+    Obj, is_attr, is_enumeration, is_named, is_slot_wrapper, locals_of_code, of_type,
+};
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, FunctionField, Tracker};
 use crate::variables::{Kind, VarId};
@@ -232,7 +234,7 @@ fn enum_member(
     let ([value], []) = (args, kwargs) else {
         return Ok(None);
     };
-    if !is_attr(&class.get_type(), "enum", "EnumType") {
+    if !is_enumeration(class) {
         return Ok(None);
     }
     let Some(value) = t.const_value(*value) else {
@@ -322,7 +324,7 @@ fn takes(class: &Bound<'_, PyType>, fields: &Bound<'_, PyAny>) -> bool {
 
 /// Stops where a named tuple has a `_make` of its own, which `_replace()` calls.
 pub fn check_make(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
-    let make = lookup(class, "_make").filter(|make| is_named(make, "classmethod"));
+    let make = lookup(class, "_make").filter(|make| attributes::is_of_class(make));
     let Some(make) = make else {
         return t.unsupported("a named tuple with its own _make()");
     };

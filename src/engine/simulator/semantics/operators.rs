@@ -54,11 +54,7 @@ pub fn binary(t: &mut Tracer<'_>, op: BinOp, inplace: bool, a: VarId, b: VarId) 
         return t.unsupported(format!("the in-place operator {}", op.stem()));
     }
     // What raises says which of the two it was.
-    let name = match op {
-        _ if inplace => format!("i{}", op.stem()),
-        BinOp::And | BinOp::Or => format!("{}_", op.stem()),
-        _ => op.stem().to_owned(),
-    };
+    let name = op.function(inplace);
     let plain = [format!("__{}__", op.stem()), format!("__r{}__", op.stem())];
     for id in [a, b] {
         classes::check_member(t, id, &[&plain[0], &plain[1]])?;

@@ -29,7 +29,7 @@ pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
             false => Ok(None),
         };
     }
-    if t.regions > 0 && kwargs.is_empty() && lines == 0 {
+    if t.flow.is_captured() && kwargs.is_empty() && lines == 0 {
         let mut left = LONGEST;
         if args.iter().all(|arg| is_plain(t, *arg, true, &mut left)) {
             return show(t, args).map(Some);
@@ -40,7 +40,7 @@ pub fn print(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     if !args.iter().all(|arg| is_plain(t, *arg, false, &mut left)) {
         return Ok(None);
     }
-    if others || t.regions > 0 || t.options.forward_only {
+    if others || t.flow.is_captured() || t.options.forward_only {
         return Ok(None);
     }
     let mut parts = vec![t.none(), t.none()];

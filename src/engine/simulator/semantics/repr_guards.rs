@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::native;
-use crate::obj::is_attr;
+use crate::obj::is_enumeration;
 
 use crate::simulator::attributes::instance_value;
 use crate::simulator::tracer::is_plain_constant;
@@ -55,7 +55,7 @@ const NAMES: &[&str] = &["__name__", "__qualname__", "__module__"];
 /// The class of a member of an enumeration.
 fn enumeration<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyType>> {
     let class = value.get_type();
-    is_attr(&class.get_type(), "enum", "EnumType").then_some(class)
+    is_enumeration(&class).then_some(class)
 }
 
 /// Guards that operations of what is handed to the real ones stay what they are: they are none of

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::abi;
 use crate::graph::{Arg, Callee, SymbolId, picks};
 use crate::guard::GuardKind;
-use crate::ops::{DETACH, Fact, RESHAPES, knows};
+use crate::ops::{DETACH, Fact, RESHAPES, VIEW, knows};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
@@ -96,7 +97,7 @@ pub fn recipe(
             args: given.to_vec(),
             kwargs: named.to_vec(),
             item: None,
-            grad_enabled: t.grad_enabled,
+            grad_enabled: t.grad.enabled,
         })
     }))
 }
@@ -218,13 +219,15 @@ pub fn keeps_gradient(t: &Tracer<'_>, id: VarId) -> bool {
     else {
         return false;
     };
-    let is_asked = !view.grad_enabled && t.entry_grad;
+    let is_asked = !view.grad_enabled && t.grad.at_entry;
     let is_taken = || match &view.callee {
         Callee::Method(name) => matches!(&**name, "__getitem__" | "unflatten"),
-        callee => callee
-            .api_names(t.py)
-            .iter()
-            .any(|name| name == "unflatten"),
+        callee @ (Callee::Api(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_)) => {
+            callee
+                .api_names(t.py)
+                .iter()
+                .any(|name| name == "unflatten")
+        }
     };
     let has_gradient = || {
         let base = t.graph.meta(view.base_symbol);
@@ -235,7 +238,7 @@ pub fn keeps_gradient(t: &Tracer<'_>, id: VarId) -> bool {
 
 /// Breaks the graph where such a tensor is used with gradients.
 pub fn refuse_kept_gradients(t: &mut Tracer<'_>, given: &[VarId]) -> Step<()> {
-    if t.grad_enabled && given.iter().any(|id| keeps_gradient(t, *id)) {
+    if t.grad.enabled && given.iter().any(|id| keeps_gradient(t, *id)) {
         return t.stop(
             BreakId::View,
             "all of a tensor with a gradient, taken under no_grad",
@@ -266,7 +269,7 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
             args: vec![Arg::Symbol(symbol)],
             kwargs: Vec::new(),
             item: None,
-            grad_enabled: t.grad_enabled,
+            grad_enabled: t.grad.enabled,
         });
         t.vars.update(tensor, |var| {
             if let Kind::Tensor(tensor) = &mut var.kind {
@@ -283,9 +286,6 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
         ),
     }
 }
-
-/// The method that gives a tensor the shape of a list; it copies nothing.
-pub const VIEW: &str = "view";
 
 /// Whether a method, or the function of that name, gives a tensor another shape without a copy.
 pub fn asks_for_shape(name: &str) -> bool {
@@ -376,7 +376,7 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     let (Some(real), Some(source)) = (t.value(tensor), t.source(tensor)) else {
         return Ok(false);
     };
-    let is_so = real.call_method0("is_contiguous")?.is_truthy()?;
+    let is_so = abi::lies_contiguous(&real)?;
     if is_so {
         t.guards.add(&source, GuardKind::Contiguous);
     }
@@ -439,12 +439,12 @@ pub fn refuse_updated(t: &mut Tracer<'_>) -> Step<()> {
 /// Breaks the graph where a tensor changes in place that has to be a real one.
 pub fn changed<T>(t: &mut Tracer<'_>, tensor: VarId, why: String) -> Step<T> {
     let changed = root(&t.vars, tensor);
-    if t.grad_enabled {
+    if t.grad.enabled {
         let same = |at: &VarId| root(&t.vars, *at) == changed;
         let symbol = |at: VarId| t.vars.kind(at).tensor().map(|tensor| tensor.symbol);
         let all = (0..t.vars.len() as u32).map(VarId).filter(same);
         let symbols: Vec<SymbolId> = all.filter_map(symbol).collect();
-        t.changes_views |=
+        t.at_break.changes_views |=
             has_views(t, |view| root(&t.vars, view.base) == changed) || pylayer::keeps(t, &symbols);
     }
     t.stop(BreakKind::InplaceTensor, why)

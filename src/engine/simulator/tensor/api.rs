@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, TensorMeta, is_in_place};
 use crate::obj::{Obj, module_and_name, text_of};
-use crate::ops::{Fact, TO_TENSOR, WHERE, knows};
+use crate::ops::{ASSIGN, Fact, TO_TENSOR, WHERE, knows};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId, Variable};
 
@@ -305,7 +305,7 @@ pub fn try_call<'py>(
     if let Some(result) = grown_lists::call(t, &name, args, kwargs)? {
         return Ok(Some(result));
     }
-    let assigns = name == "assign" && is_of_paddle(t, object, &name)?;
+    let assigns = name == ASSIGN && is_of_paddle(t, object, &name)?;
     if assigns {
         if let Some(tensor) = inplace::assign(t, args, kwargs)? {
             return Ok(Some(tensor));
@@ -327,8 +327,8 @@ pub fn try_call<'py>(
     }
     differences::check(t, &name, args, kwargs)?;
     let writes = match (name.as_str(), args, kwargs) {
-        ("assign", [_, output], []) => Some(*output),
-        ("assign", ..) => kwargs
+        (ASSIGN, [_, output], []) => Some(*output),
+        (ASSIGN, ..) => kwargs
             .iter()
             .find_map(|(name, value)| (&**name == "output").then_some(*value)),
         _ => None,

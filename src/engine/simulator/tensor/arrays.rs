@@ -12,7 +12,7 @@ use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::guard::{ArrayGuard, GuardKind, open_dims};
 use crate::obj::Obj;
-use crate::ops::{ASTYPE, DETACH, TO_TENSOR};
+use crate::ops::{ASSIGN, ASTYPE, DETACH, TO_TENSOR};
 use crate::paddle::tensor_meta;
 use crate::reason::BreakId;
 use crate::tracker::{ArrayMaker, Tracker};
@@ -84,10 +84,18 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
 
 /// Whether `to_tensor` takes arrays of this dtype.
 pub fn is_taken(name: &str) -> bool {
-    const KNOWN: &[&str] = &[
-        "bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64",
+    const KNOWN: [DType; 9] = [
+        DType::Bool,
+        DType::Int8,
+        DType::Int16,
+        DType::Int32,
+        DType::Int64,
+        DType::UInt8,
+        DType::Float16,
+        DType::Float32,
+        DType::Float64,
     ];
-    KNOWN.contains(&name)
+    KNOWN.iter().any(|dtype| dtype.as_str() == name)
 }
 
 fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarId>> {
@@ -100,7 +108,7 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
     if t.options.forward_only || !abi::is_array(t.py, value.as_ptr()) {
         return Ok(None);
     }
-    if t.reads.is_some() {
+    if t.replays.reads.is_some() {
         return t.stop(
             BreakId::NumPyArray,
             "an array, which may hold something else when its code runs again on the way back",
@@ -234,7 +242,7 @@ pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<
         ArrayMaker::ToTensor(Some(dtype)) => {
             paddle.call_method1(TO_TENSOR, (array, dtype.as_str()))
         }
-        ArrayMaker::Assign => paddle.call_method1("assign", (array,)),
+        ArrayMaker::Assign => paddle.call_method1(ASSIGN, (array,)),
     }
 }
 

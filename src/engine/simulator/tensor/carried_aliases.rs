@@ -11,11 +11,12 @@ use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::Tracer;
 use crate::simulator::alias_analysis;
-use crate::simulator::tracer::{Alias, TraceMark};
+use crate::simulator::captured_flow::Alias;
+use crate::simulator::tracer::TraceMark;
 
 /// Pairs of tensors made since `mark` and what they may share storage with.
 pub fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolId)> {
-    let mut pairs: Vec<_> = t.aliases.iter().map(|it| (it.result, it.of)).collect();
+    let mut pairs: Vec<_> = t.flow.aliases.iter().map(|it| (it.result, it.of)).collect();
     for id in (0..t.vars.len() as u32).map(VarId) {
         let Kind::Tensor(tensor) = t.vars.kind(id) else {
             continue;
@@ -25,7 +26,7 @@ pub fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolId)> {
         }
         if let Kind::Tensor(root) = t.vars.kind(alias_analysis::root(&t.vars, id)) {
             pairs.push((tensor.symbol, root.symbol));
-            let further = t.aliases.iter().filter(|it| it.result == root.symbol);
+            let further = t.flow.aliases_of(root.symbol);
             pairs.extend(further.map(|it| (tensor.symbol, it.of)));
         }
     }
@@ -49,16 +50,16 @@ pub fn of(
 
 /// Remembers that `result` may be `of`, and what that may be.
 pub fn note(t: &mut Tracer<'_>, result: SymbolId, of: SymbolId) {
-    let further = t.aliases.iter().filter(|it| it.result == of);
+    let further = t.flow.aliases_of(of);
     let further: Vec<_> = further.map(|it| it.of).collect();
     for of in std::iter::once(of).chain(further) {
         let alias = Alias {
             result,
             of,
-            at: t.outermost,
+            at: t.frames.outermost,
         };
-        if result != of && !t.aliases.contains(&alias) {
-            t.aliases.push(alias);
+        if result != of && !t.flow.aliases.contains(&alias) {
+            t.flow.aliases.push(alias);
         }
     }
 }
@@ -66,7 +67,7 @@ pub fn note(t: &mut Tracer<'_>, result: SymbolId, of: SymbolId) {
 /// Whether a tensor may be another one, or another one may be it.
 pub fn is_of_two(t: &Tracer<'_>, symbol: SymbolId) -> bool {
     let is_it = |it: &Alias| it.result == symbol || it.of == symbol;
-    t.aliases.iter().any(is_it)
+    t.flow.aliases.iter().any(is_it)
 }
 
 /// Whether nobody knows if these are one object: the interpreter runs what made them, and says so.
@@ -75,12 +76,12 @@ pub fn may_be_one(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
         return false;
     };
     let pair = (a.symbol, b.symbol);
-    let is_carried = |symbol| t.carried.contains(&symbol);
+    let is_carried = |symbol| t.flow.carried.contains(&symbol);
     if pair.0 != pair.1 && (is_carried(pair.0) || is_carried(pair.1)) {
         return true;
     }
     let of = |symbol| {
-        let all = t.aliases.iter().filter(move |it| it.result == symbol);
+        let all = t.flow.aliases_of(symbol);
         all.map(|it| it.of).chain(std::iter::once(symbol))
     };
     of(pair.0).any(|one| of(pair.1).any(|other| one == other))
@@ -100,7 +101,7 @@ pub fn other_class<'py>(t: &Tracer<'py>, tensor: VarId) -> Option<Bound<'py, PyT
     else {
         return None;
     };
-    let mut of = t.aliases.iter().filter(|it| it.result == *symbol);
+    let mut of = t.flow.aliases_of(*symbol);
     of.find_map(|it| class_of_input(t, it.of))
 }
 
@@ -115,7 +116,7 @@ pub fn class_of_input<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'p
 /// The instruction that has to run natively where the tensor goes on to native code: what it is, or
 /// is a view of, captured control flow may have left as it was.
 pub fn made_at(t: &Tracer<'_>, tensor: VarId) -> Option<usize> {
-    let made = |symbol| t.aliases.iter().find(|it| it.result == symbol);
+    let made = |symbol| t.flow.aliases_of(symbol).next();
     let mut id = tensor;
     while let Kind::Tensor(TensorVar { symbol, view, .. }) = t.vars.kind(id) {
         let of = view.as_ref().and_then(|view| made(view.base_symbol));

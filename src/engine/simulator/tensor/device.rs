@@ -116,7 +116,7 @@ pub fn to(
         return Ok(Some(tensor));
     };
     // Eager mode sets `stop_gradient` of the result to that of the tensor.
-    let flows = t.grad_enabled && meta.dtype.is_differentiable() && dtype.is_differentiable();
+    let flows = t.grad.enabled && meta.dtype.is_differentiable() && dtype.is_differentiable();
     if !meta.stop_gradient && !flows {
         return Ok(None);
     }

@@ -37,17 +37,29 @@ pub fn check(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) ->
             Unlike::TensorsBeside(at, named) | Unlike::ComplexBeside(at, named) => {
                 argument(at, named).is_some()
             }
-            _ => true,
+            Unlike::Tensor
+            | Unlike::TensorForList
+            | Unlike::Tensors
+            | Unlike::TensorsInList
+            | Unlike::OfGraph
+            | Unlike::NumberOfGraph
+            | Unlike::WantsGradient
+            | Unlike::Half
+            | Unlike::SeveralDims
+            | Unlike::MayHaveGaps
+            | Unlike::Complex
+            | Unlike::Rounded
+            | Unlike::NoFloat => true,
         };
         let Some(value) = argument(at, named).filter(|_| beside) else {
             continue;
         };
         if is_unlike(t, unlike, value)? {
             let what = format!("{name}() {why}");
-            return match unlike {
-                Unlike::TensorForList => t.stop(BreakKind::RaisesException, what),
-                _ => t.stop(BreakId::OperatorArguments, what),
-            };
+            if matches!(unlike, Unlike::TensorForList) {
+                return t.stop(BreakKind::RaisesException, what);
+            }
+            return t.stop(BreakId::OperatorArguments, what);
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ impl Shared {
     pub fn learn(&mut self, t: &Tracer<'_>, leaving: &IndexSet<VarId>) -> bool {
         let known = (self.roots.len(), self.by_calls.len());
         self.roots.extend(shared_roots(t, leaving));
-        if t.entry_grad && !self.roots.is_empty() && t.backend.takes_graphs_apart() {
+        if t.grad.at_entry && !self.roots.is_empty() && t.backend.takes_graphs_apart() {
             self.find_passed_through(t, leaving);
         }
         known != (self.roots.len(), self.by_calls.len())

@@ -11,14 +11,14 @@ use pyo3::types::{PyInt, PyString};
 use crate::frame::Modules;
 use crate::graph::{Arg, BlockOutput, Callee, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::ops::{Fact, facts};
+use crate::ops::{Fact, facts, said};
 use crate::simulator::tensor_scalar::{self, program_numbers};
 use crate::simulator::{Kwargs, Step, Tracer};
 use crate::simulator::{branches, carried_aliases, dynamic_scalar, phi, region, rows, tensors};
 use crate::variables::{Item, IterVar, Kind, NumberVar, RowsVar, VarId};
 
 /// The one method that changes it.
-pub const APPEND: &str = "append";
+pub use crate::simulator::methods::names::APPEND;
 
 /// Stops: what is done with such a list is not in the program.
 pub fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {
@@ -87,7 +87,7 @@ pub fn become_rows(t: &mut Tracer<'_>, list: VarId, meta: &TensorMeta) -> Step<(
     for item in &items {
         meta = joined(t, &meta, *item)?;
     }
-    if t.entry_grad && !t.options.forward_only && !meta.stop_gradient {
+    if t.goes_backward() && !meta.stop_gradient {
         return refuse(t, "tensors that need gradients");
     }
     let may_be_empty = items.is_empty();
@@ -112,7 +112,7 @@ pub fn become_rows(t: &mut Tracer<'_>, list: VarId, meta: &TensorMeta) -> Step<(
     }
     let rows = RowsVar {
         symbol,
-        at: t.outermost,
+        at: t.frames.outermost,
         may_be_empty,
         iterated: false,
     };
@@ -268,10 +268,7 @@ pub fn call(
     let Kind::Rows(rows) = *t.kind(list) else {
         return Ok(None);
     };
-    let helper_name = facts(name).iter().find_map(|fact| match fact {
-        Fact::TakesRows(helper) => Some(*helper),
-        _ => None,
-    });
+    let helper_name = said!(facts(name), Fact::TakesRows(helper) => *helper);
     let Some(helper_name) = helper_name else {
         return refuse(t, name);
     };
@@ -327,18 +324,25 @@ pub fn note(
         let meta = match piece {
             phi::Piece::Tensor(symbol, _) => meta_of(*symbol),
             phi::Piece::Same(id) => tensors::meta_of(t, *id),
-            _ => None,
+            phi::Piece::Unbound
+            | phi::Piece::Real(..)
+            | phi::Piece::Number(_)
+            | phi::Piece::Const(_)
+            | phi::Piece::List(..)
+            | phi::Piece::Tuple(..)
+            | phi::Piece::Dict(_)
+            | phi::Piece::Other(_) => None,
         };
         let Some(meta) = meta else { return };
         found.get_or_insert(meta);
     }
-    t.grown.extend(found.map(|meta| (list, meta)));
+    t.flow.grown.extend(found.map(|meta| (list, meta)));
 }
 
 /// The same of one that has become rows on the way.
 pub fn note_rows(t: &mut Tracer<'_>, list: VarId, rows: RowsVar) {
     let meta = t.graph.meta(rows.symbol).cloned();
-    t.grown.extend(meta.map(|meta| {
+    t.flow.grown.extend(meta.map(|meta| {
         let shape = meta.shape[1..].into();
         (list, TensorMeta { shape, ..meta })
     }));

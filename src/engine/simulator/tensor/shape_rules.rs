@@ -92,9 +92,10 @@ fn items(arg: &Arg) -> Option<&[Arg]> {
 
 /// Where the dims of an input are read: a tensor that a call makes of an array has the dims of that.
 pub fn place(input: &TrackerRef) -> &TrackerRef {
-    match &**input {
-        Tracker::Array(array, _) => array,
-        _ => input,
+    if let Tracker::Array(array, _) = &**input {
+        array
+    } else {
+        input
     }
 }
 
@@ -134,7 +135,10 @@ impl<'a, 'py> Search<'a, 'py> {
                 provenance::module_in_paddle(&class)?;
                 [class.name().ok()?.to_string()].into_iter().collect()
             }
-            callee => callee.api_names(self.t.py),
+            callee @ (Callee::Api(_)
+            | Callee::Method(_)
+            | Callee::Attribute(_)
+            | Callee::Sir(_)) => callee.api_names(self.t.py),
         };
         // The last name is what a method really is; operators have one of their own.
         let name = names
@@ -327,7 +331,12 @@ impl<'a, 'py> Search<'a, 'py> {
         let key = it.args.get(1)?;
         let key = match key {
             Arg::Tuple(items) => items,
-            one => std::slice::from_ref(one),
+            one @ (Arg::Symbol(_)
+            | Arg::Const(_)
+            | Arg::List(_)
+            | Arg::Dict(_)
+            | Arg::Slice(_)
+            | Arg::NamedTuple(..)) => std::slice::from_ref(one),
         };
         let py = self.t.py;
         let none = |arg: &Arg| is_none(py, arg);
@@ -368,17 +377,22 @@ impl<'a, 'py> Search<'a, 'py> {
         if !is_none(py, step) && self.whole(step)? != 1 {
             return None;
         }
-        let mut end = |arg: &Arg, default: Number| match arg {
-            Arg::Symbol(symbol) => self.number(*symbol),
-            arg if is_none(py, arg) => Some(default),
-            arg => Some(match self.whole(arg)? {
-                back if back < 0 => Number::Made(
+        let mut end = |arg: &Arg, default: Number| {
+            if let Arg::Symbol(symbol) = arg {
+                return self.number(*symbol);
+            }
+            if is_none(py, arg) {
+                return Some(default);
+            }
+            let at = Number::Int(self.whole(arg)?);
+            match matches!(at, Number::Int(at) if at < 0) {
+                true => Some(Number::Made(
                     BinOp::Add,
                     Arc::new(len.clone()),
-                    Arc::new(Number::Int(back)),
-                ),
-                whole => Number::Int(whole),
-            }),
+                    Arc::new(at),
+                )),
+                false => Some(at),
+            }
         };
         let (start, stop) = (end(start, Number::Int(0))?, end(stop, len.clone())?);
         self.ordered.push((Number::Int(0), start.clone()));
@@ -420,9 +434,12 @@ impl<'a, 'py> Search<'a, 'py> {
         };
         let ops = [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::FloorDiv];
         let op = ops.into_iter().find(|op| op.stem() == stem)?;
-        let mut operand = |arg: &Arg| match arg {
-            Arg::Symbol(symbol) => self.number(*symbol),
-            arg => self.whole(arg).map(Number::Int),
+        let mut operand = |arg: &Arg| {
+            if let Arg::Symbol(symbol) = arg {
+                self.number(*symbol)
+            } else {
+                self.whole(arg).map(Number::Int)
+            }
         };
         let (a, b) = (operand(it.args.first()?)?, operand(it.args.get(1)?)?);
         let (a, b) = if reflected { (b, a) } else { (a, b) };

@@ -13,6 +13,7 @@ use crate::guard::{GuardKind, TensorGuard};
 use crate::native;
 use crate::obj::{Obj, is_attr, items_in_order, name_in_c, of_type, ordered_dict, text_of};
 use crate::paddle::tensor_meta;
+use crate::simulator::variables::kinds::{RANGE, SLICE};
 use crate::simulator::{iterate, keys, layers, made_arrays, numpy_scalars, objects};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
@@ -60,7 +61,7 @@ impl<'py> Tracer<'py> {
         if !native::is_mutable(&class) {
             return false;
         }
-        let Some(frame) = self.locations.first() else {
+        let Some(frame) = self.frames.locations.first() else {
             return false;
         };
         let name = text_of(class.as_any(), "__qualname__");
@@ -226,7 +227,7 @@ impl<'py> Tracer<'py> {
                 self.guard_type(id, value);
                 self.set_kind(id, Kind::Cell(CellVar::Unread));
             }
-            "slice" | "range" => self.classify_const_object(id, value),
+            SLICE | RANGE => self.classify_const_object(id, value),
             _ if is_enum_like(value) => {
                 self.guard_identity(id);
                 self.set_kind(id, Kind::Const);
@@ -256,7 +257,7 @@ impl<'py> Tracer<'py> {
             return self.set_kind(id, Kind::Opaque);
         }
         self.guard(id, GuardKind::ConstEq(Obj::from(value)));
-        if value.get_type().name().is_ok_and(|name| name == "range") {
+        if value.get_type().name().is_ok_and(|name| name == RANGE) {
             match (start.extract(), stop.extract(), step.extract()) {
                 (Ok(start), Ok(stop), Ok(step)) if iterate::is_short(start, stop, step) => {
                     self.set_kind(id, Kind::Range(start, stop, step))

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
 use crate::native;
-use crate::obj::is_attr;
+use crate::obj::{is_attr, is_enumeration};
 use crate::simulator::{attributes, provenance};
 
 /// Objects that are constants by identity: enum members, dtypes, places.
@@ -59,7 +59,7 @@ pub fn asks_the_process(value: &Bound<'_, PyAny>) -> bool {
 /// Python, other than in the module `enum`.
 pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
     let class = value.get_type();
-    if !is_attr(&class.get_type(), "enum", "EnumType") {
+    if !is_enumeration(&class) {
         return false;
     }
     const MAKING: &[&str] = &["__init__", "__new__", "__init_subclass__", "__set_name__"];

@@ -8,72 +8,26 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use crate::guard::GuardKind;
 use crate::native;
 use crate::obj::{Obj, ordered_dict};
-use crate::simulator::attributes;
 use crate::simulator::containers::{deques, proxies};
+use crate::simulator::methods::names::CLEAR;
+use crate::simulator::methods::row::{Inherited, MethodRow};
+use crate::simulator::{attributes, methods};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId, Variable};
 
 use super::Tracer;
 use super::classify::LONGEST;
 
-/// Methods of `dict`, `list` and `tuple` that only read, and answer for a subclass what they answer
-/// for the class itself.
-const READERS: [&[&str]; 3] = [
-    &[
-        "__getitem__",
-        "__len__",
-        "__contains__",
-        "__iter__",
-        "get",
-        "items",
-        "keys",
-        "values",
-    ],
-    SEQUENCES,
-    SEQUENCES,
-];
-
-/// What every sequence reads so.
-pub(in crate::simulator) const SEQUENCES: &[&str] = &[
-    "__getitem__",
-    "__len__",
-    "__contains__",
-    "__iter__",
-    "index",
-    "count",
-];
-
-/// Those that change an object and ask none of its other methods, whatever its class overrides.
-const WRITERS: [&[&str]; 3] = [
-    &[
-        "__setitem__",
-        "__delitem__",
-        "clear",
-        "pop",
-        "setdefault",
-        "update",
-    ],
-    LIST_WRITERS,
-    &[],
-];
-
-/// Those of lists.
-pub(in crate::simulator) const LIST_WRITERS: &[&str] = &[
-    "__setitem__",
-    "__delitem__",
-    "append",
-    "clear",
-    "extend",
-    "insert",
-    "pop",
-    "reverse",
-];
-
 /// Of those of `dict`, the ones that do not go past the order that an `OrderedDict` keeps.
 const UNORDERED: &[&str] = &["__getitem__", "__len__", "__contains__", "get"];
 
 /// Those that an `OrderedDict` has of its own and that ask no other method.
-const ORDERED_WRITERS: &[&str] = &["__setitem__", "__delitem__", "clear", "move_to_end"];
+const ORDERED_WRITERS: &[&str] = &["__setitem__", "__delitem__", CLEAR, "move_to_end"];
+
+/// What a method of these does with an instance of a subclass.
+fn does(rows: &'static [MethodRow], name: &str) -> Inherited {
+    methods::inherited([rows, methods::SPECIAL], name)
+}
 
 impl<'py> Tracer<'py> {
     /// What `method`, a descriptor of a built-in class and of this name, reads or changes of the
@@ -90,20 +44,23 @@ impl<'py> Tracer<'py> {
         let (reads, writes) = if deques::is_exact(&of) {
             (deques::is_exact(&class) && deques::has(name), false)
         } else if proxies::is_exact(&of) {
-            (READERS[0].contains(&name), false)
+            (does(methods::DICT, name) == Inherited::Reads, false)
         } else if of.is(&ordered) {
-            (READERS[0].contains(&name), ORDERED_WRITERS.contains(&name))
+            let reads = does(methods::DICT, name) == Inherited::Reads;
+            (reads, ORDERED_WRITERS.contains(&name))
         } else {
+            let py = self.py;
             let builtin = [
-                PyDict::type_object(self.py),
-                PyList::type_object(self.py),
-                PyTuple::type_object(self.py),
+                (PyDict::type_object(py), methods::DICT),
+                (PyList::type_object(py), methods::LIST),
+                (PyTuple::type_object(py), methods::TUPLE),
             ];
-            let at = builtin.iter().position(|class| of.is(class))?;
+            let mut known = builtin.iter().filter(|(class, _)| of.is(class));
+            let inherited = does(known.next()?.1, name);
             let plain = !class.is_subclass(&ordered).ok()?;
             (
-                READERS[at].contains(&name) && (plain || UNORDERED.contains(&name)),
-                WRITERS[at].contains(&name) && plain,
+                inherited == Inherited::Reads && (plain || UNORDERED.contains(&name)),
+                inherited == Inherited::Writes && plain,
             )
         };
         (reads || writes).then(|| self.held(id))?

@@ -42,7 +42,30 @@ impl<'py> Tracer<'py> {
                 let class = class.bind(self.py).cast::<PyType>();
                 fixed && class.is_ok_and(|class| !native::is_mutable(class))
             }
-            _ => false,
+            GuardKind::Present
+            | GuardKind::Absent
+            | GuardKind::Len(_)
+            | GuardKind::Filled(_)
+            | GuardKind::MaxLen(_)
+            | GuardKind::Holds(..)
+            | GuardKind::Elements(_)
+            | GuardKind::DictKeys(_)
+            | GuardKind::Tensor(_)
+            | GuardKind::Contiguous
+            | GuardKind::Apart(_)
+            | GuardKind::ApartFromAll(_)
+            | GuardKind::Array(_)
+            | GuardKind::Outcome(_)
+            | GuardKind::SameAs(_)
+            | GuardKind::OtherThan(_)
+            | GuardKind::Order(_)
+            | GuardKind::Registered(..)
+            | GuardKind::Named(..)
+            | GuardKind::Quiet
+            | GuardKind::Unhooked
+            | GuardKind::PlainOptimizer
+            | GuardKind::LayerState(_)
+            | GuardKind::Never => false,
         };
         if !known {
             self.guards.add(&source, kind);

@@ -6,7 +6,11 @@ use std::rc::Rc;
 use crate::simulator::tracer::function_graph::{Cut, GraphMark};
 use crate::variables::{ArenaMark, VarId, Variable};
 
+use crate::simulator::captured_flow::FlowMark;
+
 use super::Tracer;
+use super::exceptions::ExceptionMark;
+use super::gradients::GradMark;
 
 /// A position of the whole trace.
 #[derive(Clone, Copy, Debug)]
@@ -15,15 +19,13 @@ pub struct TraceMark {
     graph: GraphMark,
     guards: (usize, usize),
     global_writes: usize,
-    grad_enabled: bool,
-    auto_casts: usize,
+    grad: GradMark,
     left_behind: usize,
     deferred: usize,
     depths: (usize, usize),
-    raised: (usize, usize),
-    aliases: usize,
-    carried: usize,
-    run_again: usize,
+    exceptions: ExceptionMark,
+    flow: FlowMark,
+    replays: usize,
 }
 
 impl<'py> Tracer<'py> {
@@ -34,14 +36,12 @@ impl<'py> Tracer<'py> {
             graph: self.graph.mark(),
             guards: self.guards.mark(),
             global_writes: self.global_writes.len(),
-            grad_enabled: self.grad_enabled,
-            auto_casts: self.auto_casts,
+            grad: self.grad.mark(),
             left_behind: self.left_behind.len(),
             deferred: self.deferred.len(),
-            raised: (self.raised.len(), self.groups.len()),
-            aliases: self.aliases.len(),
-            carried: self.carried.len(),
-            run_again: self.run_again.len(),
+            exceptions: self.exceptions.mark(),
+            flow: self.flow.mark(),
+            replays: self.replays.operations.len(),
             depths: (self.progress.nesting, self.progress.calls),
         }
     }
@@ -50,7 +50,7 @@ impl<'py> Tracer<'py> {
     pub fn rollback(&mut self, mark: TraceMark) {
         self.graph.rollback(self.py, mark.graph);
         self.guards.rollback(mark.guards);
-        self.run_again.truncate(mark.run_again);
+        self.replays.truncate(mark.replays);
         self.restore(mark);
     }
 
@@ -66,26 +66,17 @@ impl<'py> Tracer<'py> {
     fn restore(&mut self, mark: TraceMark) {
         self.vars.rollback(mark.arena);
         self.global_writes.truncate(mark.global_writes);
-        self.grad_enabled = mark.grad_enabled;
-        self.auto_casts = mark.auto_casts;
+        self.grad.rollback(mark.grad);
         self.left_behind.truncate(mark.left_behind);
-        self.deferred.truncate(mark.deferred);
-        if self.deferred.is_empty() {
-            self.writes_first = None;
-        }
+        self.deferred.rollback(mark.deferred);
         let len = self.vars.len();
         self.known.retain(|_, id| (id.0 as usize) < len);
-        self.aliases.truncate(mark.aliases);
-        self.carried.truncate(mark.carried);
-        for operation in &mut self.run_again {
-            operation.forget(len);
-        }
-        self.raised.truncate(mark.raised.0);
-        self.groups.truncate(mark.raised.1);
+        self.replays.forget(len);
+        self.exceptions.rollback(mark.exceptions);
         let sir = &self.graph.sir;
-        self.known_numbers
-            .forget(sir.symbols.len(), sir.statements.len());
-        self.unwound.clear();
+        let size = (sir.symbols.len(), sir.statements.len());
+        self.flow.rollback(mark.flow, size);
+        self.at_break.unwound.clear();
         self.unnest(&mark);
     }
 
@@ -101,8 +92,7 @@ impl<'py> Tracer<'py> {
         mark: &TraceMark,
     ) -> Option<Vec<(VarId, Rc<Variable>)>> {
         let same = self.global_writes.len() == mark.global_writes
-            && self.grad_enabled == mark.grad_enabled
-            && self.auto_casts == mark.auto_casts
+            && self.grad.mark() == mark.grad
             && self.left_behind.len() == mark.left_behind
             && !self.vars.changed_real(&mark.arena);
         same.then(|| self.vars.changed(&mark.arena))

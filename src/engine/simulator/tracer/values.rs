@@ -26,7 +26,7 @@ impl<'py> Tracer<'py> {
     /// Why the code generator gives up on what the instruction `at` of the outermost frame made: in
     /// another attempt the interpreter runs it.
     pub fn left_to_interpreter(&mut self, at: usize, message: &str) -> Break {
-        self.native_next = Some(at);
+        self.at_break.native_next = Some(at);
         Break::new(BreakKind::Construct, message)
     }
 
@@ -40,14 +40,13 @@ impl<'py> Tracer<'py> {
 
     /// See [`Tracer::made_natively`].
     pub fn only_the_interpreter_makes(&mut self, id: VarId) {
-        self.raised.push((id, self.outermost));
+        self.exceptions.raised.push((id, self.frames.outermost));
     }
 
     /// The instruction that has to run natively where this value must be rebuilt: see
     /// [`Tracer::made_natively`].
     pub fn raised_at(&self, id: VarId) -> Option<usize> {
-        let mut raised = self.raised.iter();
-        raised.find(|(raised, _)| *raised == id).map(|(_, at)| *at)
+        self.exceptions.raised_at(id)
     }
 
     /// The list that shapes are: a `paddle.Size`, or a plain one on Paddle 3.2.
@@ -123,7 +122,7 @@ impl<'py> Tracer<'py> {
     /// An object that is already known keeps its variable: both trackers are then guarded to
     /// lead to the same object.
     pub fn wrap(&mut self, value: &Bound<'_, PyAny>, tracker: TrackerRef) -> VarId {
-        if let Some(reads) = &mut self.reads {
+        if let Some(reads) = &mut self.replays.reads {
             reads.note_place(&tracker);
         }
         let address = value.as_ptr() as usize;
@@ -162,7 +161,7 @@ impl<'py> Tracer<'py> {
     pub fn kind(&mut self, id: VarId) -> &Kind {
         self.realize(id);
         let var = self.vars.get(id);
-        if let Some(reads) = &mut self.reads {
+        if let Some(reads) = &mut self.replays.reads {
             reads.note(id, var);
         }
         &var.kind

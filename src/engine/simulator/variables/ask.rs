@@ -10,6 +10,7 @@ use pyo3::types::PyType;
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
 use crate::reason::Break;
+use crate::simulator::methods::row::MethodRow;
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{Kwargs, Step, Tracer};
 
@@ -216,7 +217,12 @@ pub fn has_method(t: &mut Tracer<'_>, receiver: VarId, name: &str) -> Step<bool>
     ask!(&t.looked_at(receiver).kind, known => known.has_method(t, receiver, name))
 }
 
-/// `receiver.name(*args, **kwargs)`, where that is no operation.
+/// The tables of its methods.
+pub fn method_rows(t: &mut Tracer<'_>, receiver: VarId) -> &'static [&'static [MethodRow]] {
+    ask!(&t.looked_at(receiver).kind, known => known.method_rows())
+}
+
+/// `receiver.name(*args, **kwargs)`, where that is no operation and in no row.
 pub fn method(
     t: &mut Tracer<'_>,
     receiver: VarId,

@@ -9,6 +9,7 @@ use pyo3::types::PyType;
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
 use crate::reason::{Break, BreakId, BreakKind};
+use crate::simulator::methods::row::{self, MethodRow};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
     Kwargs, Step, Tracer, arguments, attributes, fold, iterate, namespaces, operators,
@@ -136,12 +137,17 @@ pub trait Protocol {
         no_call(t, id)
     }
 
-    /// Whether it has a simulated method of this name.
-    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, _name: &str) -> Step<bool> {
-        Ok(false)
+    /// The tables of its methods.
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        &[]
     }
 
-    /// `value.name(*args, **kwargs)`, where that is no operation.
+    /// Whether it has a simulated method of this name.
+    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
+        Ok(row::find(self.method_rows(), name).is_some())
+    }
+
+    /// `value.name(*args, **kwargs)`, where that is no operation and in no row.
     fn method(
         &self,
         t: &mut Tracer<'_>,

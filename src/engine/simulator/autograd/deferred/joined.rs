@@ -82,7 +82,7 @@ pub(super) fn backward(t: &mut Tracer<'_>, loss: VarId, symbol: SymbolId) -> Ste
             |input: &&GraphInput| t.graph.meta(input.symbol).is_some() && !flows(t, input);
         let others = t.graph.inputs.iter().filter(is_other);
         let others: Vec<GraphInput> = others.cloned().collect();
-        t.read_behind.extend(others);
+        t.deferred.read_behind.extend(others);
     }
     let size: i64 = leaves.iter().map(|leaf| size(t, leaf)).sum();
     let name = if size > MOST_COPIED {
@@ -123,7 +123,7 @@ fn is_parameter(t: &Tracer<'_>, input: &GraphInput) -> bool {
 fn may_join(t: &Tracer<'_>, loss: VarId) -> bool {
     t.backend.takes_gradients()
         && abi::can_spend(t.py)
-        && !t.options.detours.apart.contains(&t.outermost)
+        && !t.options.detours.apart.contains(&t.frames.outermost)
         && (t.deferred.iter()).all(|call| call.act == Act::Clears)
         && t.graph.session().operations(t.graph.sir.statements.len()) <= MOST
         && !has_sparse_gradients(t)
@@ -151,7 +151,7 @@ pub const APART: &str = "somebody looks at what a backward goes through";
 pub fn is_seen(t: &Tracer<'_>, outputs: &[SymbolId], least: usize) -> PyResult<bool> {
     let sir = &t.graph.sir;
     let session = t.graph.session();
-    if !t.run_again.is_empty()
+    if !t.replays.operations.is_empty()
         || sir.has_regions()
         || session.eager_cost(t.py, sir) < least
         || t.deferred.iter().any(|call| call.act == Act::Backward)

@@ -10,6 +10,7 @@
 //! guarded to have no hooks, optimizers to be Paddle's and to hold no functions of the user's but
 //! `predicates`.
 
+mod calls;
 mod clips;
 pub mod joined;
 mod optimizers;
@@ -31,6 +32,7 @@ use crate::simulator::inplace::Change;
 use crate::simulator::{Kwargs, Step, Tracer, attributes, classes, partial_gradients, provenance};
 
 pub use crate::simulator::inplace::{settle, to_compute};
+pub use calls::DeferredCalls;
 
 /// A call that the generated code makes behind the graph.
 #[derive(Clone, Debug)]
@@ -150,7 +152,9 @@ pub fn defer(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<bool> {
-    if t.simulated.len() > MOST_FRAMES || t.options.detours.not_deferred.contains(&t.outermost) {
+    if t.frames.simulated.len() > MOST_FRAMES
+        || t.options.detours.not_deferred.contains(&t.frames.outermost)
+    {
         return Ok(false);
     }
     let called = if let Some((receiver, name)) = method_of(t.kind(callee)) {
@@ -188,9 +192,9 @@ pub fn defer(
     let Some((loc, frames)) = places(t) else {
         return Ok(false);
     };
-    let at = t.outermost;
+    let at = t.frames.outermost;
     if t.deferred.is_empty() && waits(t) {
-        t.writes_first = Some(t.vars.mutations());
+        t.deferred.writes_first = Some(t.vars.mutations());
     }
     t.left_behind.push(call);
     t.deferred.push(DeferredCall {
@@ -213,8 +217,8 @@ const MOST_FRAMES: usize = 16;
 
 /// The place in the outermost frame, and the frames below that one.
 fn places(t: &Tracer<'_>) -> Option<(Loc, Vec<FramePlace>)> {
-    let (outermost, inlined) = t.simulated.split_first()?;
-    let loc = outermost.code.instructions.get(t.outermost)?.loc;
+    let (outermost, inlined) = t.frames.simulated.split_first()?;
+    let loc = outermost.code.instructions.get(t.frames.outermost)?.loc;
     let place = |frame: &SimulatedFrame| {
         let line = frame.code.instructions.get(frame.at)?.loc.line?;
         let code = frame.code.clone();
@@ -226,33 +230,35 @@ fn places(t: &Tracer<'_>) -> Option<(Loc, Vec<FramePlace>)> {
 /// Whether nothing that can be seen is waiting to be done behind the graph, which would come later
 /// than this, and no handler would see what this raises.
 fn can_defer(t: &Tracer<'_>) -> bool {
-    let plain = t.regions == 0
+    let plain = !t.flow.is_captured()
         && !t.options.forward_only
-        && t.backward.is_none()
-        && t.custom_gradients == 0
-        && t.cut_off == 0
-        && t.auto_casts == 0
-        && t.run_again.is_empty()
-        && t.grad_enabled
-        && t.entry_grad
+        && t.grad.is_plain()
+        && t.grad.cut_off == 0
+        && t.replays.operations.is_empty()
+        && t.grad.enabled
+        && t.grad.at_entry
         && !t.graph.sir.has_regions();
     plain
         && (!waits(t) || is_written_first(t))
-        && !t.simulated.iter().any(SimulatedFrame::sees_exceptions)
+        && !t
+            .frames
+            .simulated
+            .iter()
+            .any(SimulatedFrame::sees_exceptions)
 }
 
 /// Whether something that can be seen is waiting to be done behind the graph.
 fn waits(t: &Tracer<'_>) -> bool {
-    t.changes_what_exists() || !t.written_layers.is_empty()
+    t.changes_what_exists() || !t.deferred.written_layers.is_empty()
 }
 
 /// Whether all that waits came before the first deferred call, and may be done before it: what is
 /// written to are plain objects of the user's, and lists that are no optimizer's.
 fn is_written_first(t: &Tracer<'_>) -> bool {
-    if !t.global_writes.is_empty() || !t.written_layers.is_empty() {
+    if !t.global_writes.is_empty() || !t.deferred.written_layers.is_empty() {
         return false;
     }
-    if let Some(written) = t.writes_first {
+    if let Some(written) = t.deferred.writes_first {
         return t.vars.mutations() == written;
     }
     let is_plain = |id: &VarId| {
@@ -289,7 +295,7 @@ fn is_users(t: &Tracer<'_>, kind: &Kind, object: &Obj) -> bool {
 /// The instruction of the first deferred call, where something was written in front of it and
 /// something else can be seen behind it.
 pub fn overtaken(t: &Tracer<'_>) -> Option<usize> {
-    t.writes_first?;
+    t.deferred.writes_first?;
     let changes = t.deferred.iter().any(|call| call.change.is_some());
     let first = t.deferred.first()?;
     (changes || !is_written_first(t)).then_some(first.at)

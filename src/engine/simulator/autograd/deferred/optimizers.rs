@@ -253,11 +253,10 @@ fn is_changed(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> bool {
 
 /// Whether state that a step changes was read before it.
 fn is_read(t: &Tracer<'_>, optimizer: &TrackerRef) -> bool {
-    let is_state = |tracker: &Tracker| match tracker {
-        Tracker::DictItem(dict, DictKey::Str(name)) => {
-            matches!(&**dict, Tracker::InstanceDict(of) if of == optimizer) && !is_fixed(name)
-        }
-        _ => false,
+    let is_state = |tracker: &Tracker| {
+        tracker
+            .attribute()
+            .is_some_and(|(of, name)| of == optimizer && !is_fixed(name))
     };
     t.guards.iter().any(|guard| {
         let mut path = std::iter::successors(Some(&guard.tracker), |tracker| tracker.base());

@@ -41,8 +41,13 @@ pub fn call(
     };
     let output = t.graph.call_when_closed(t.py, callee, args, kwargs, loc)?;
     for input in read {
-        if !t.read_behind.iter().any(|it| it.value.is(&input.value)) {
-            t.read_behind.push(input);
+        if !t
+            .deferred
+            .read_behind
+            .iter()
+            .any(|it| it.value.is(&input.value))
+        {
+            t.deferred.read_behind.push(input);
         }
     }
     Ok(output)
@@ -59,10 +64,9 @@ fn is_plain(t: &Tracer<'_>, callee: &Callee) -> bool {
         && !callee.writes(t.py)
         && !t.deferred.is_empty()
         && t.deferred.iter().all(|call| call.change.is_none())
-        && t.regions == 0
-        && t.run_again.is_empty()
-        && t.custom_gradients == 0
-        && t.backward.is_none()
+        && !t.flow.is_captured()
+        && t.replays.operations.is_empty()
+        && !t.grad.is_in_custom_operation()
         && !t.graph.sir.has_regions()
 }
 
@@ -80,14 +84,15 @@ fn inputs<'a>(t: &Tracer<'_>, args: impl Iterator<Item = &'a Arg>) -> Option<Vec
                 continue;
             };
             let stays = t.graph.meta(read).is_some_and(|meta| meta.stop_gradient);
-            match &*input.tracker {
-                // It is made for each call.
-                Tracker::Number(..) => {}
-                // The array is what may lie in their memory.
-                Tracker::Array(..) => return None,
-                _ if stays => found.push(input.clone()),
-                _ => return None,
+            // It is made for each call.
+            if matches!(*input.tracker, Tracker::Number(..)) {
+                continue;
             }
+            // The array is what may lie in their memory.
+            if matches!(*input.tracker, Tracker::Array(..)) || !stays {
+                return None;
+            }
+            found.push(input.clone());
         }
     }
     Some(found)
@@ -113,7 +118,7 @@ fn roots(t: &Tracer<'_>, symbol: SymbolId) -> Option<Vec<SymbolId>> {
 /// instruction of the last of them, where they may.
 pub fn settle(t: &mut Tracer<'_>) -> Option<usize> {
     let last = super::last(t)?;
-    let read = std::mem::take(&mut t.read_behind);
+    let read = std::mem::take(&mut t.deferred.read_behind);
     if read.is_empty() {
         return None;
     }
@@ -143,7 +148,7 @@ fn changed(t: &Tracer<'_>) -> Vec<(TrackerRef, Obj)> {
             found.push((input.tracker.clone(), input.value.clone()));
         }
     }
-    for call in &t.deferred {
+    for call in t.deferred.iter() {
         if let Kind::Partial { args, .. } = t.vars.kind(call.call) {
             args.iter().for_each(|id| add(t, *id, &mut found));
         }

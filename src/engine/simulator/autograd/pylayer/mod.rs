@@ -65,7 +65,7 @@ const NAME: &str = "PyLayer";
 /// of gradients they are, and what it makes does.
 pub fn check_reads(t: &Tracer<'_>, of: Option<SymbolId>) -> Step<()> {
     let differs = |first: SymbolId| of.is_none_or(|of| of >= first);
-    match t.backward.is_some_and(differs) {
+    match t.grad.backward.is_some_and(differs) {
         true => refuse(t, "backward reads what needs gradients"),
         false => Ok(()),
     }
@@ -94,13 +94,13 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
             .getattr("LayerContext")?;
     let made = t.constant(&made);
     let context = call(t, made, &[], &[])?;
-    let before = t.grad_enabled;
+    let before = t.grad.enabled;
     let wants = before && inputs.iter().any(|it| t.graph.sir.has_gradient(*it));
-    t.cut_off += usize::from(!wants);
+    t.grad.cut_off += usize::from(!wants);
     let mut all = vec![context];
     all.extend_from_slice(args);
-    t.grad_enabled = false;
-    t.custom_gradients += usize::from(wants);
+    t.grad.enabled = false;
+    t.grad.custom += usize::from(wants);
     // The user may catch what `forward` raises, and nothing that `backward` will raise.
     let result = attributes::get(t, class, "forward")
         .and_then(|forward| call(t, forward, &all, kwargs))
@@ -120,8 +120,8 @@ pub fn apply(t: &mut Tracer<'_>, class: VarId, args: &[VarId], kwargs: &Kwargs) 
                 Err(stop) => Err(stop),
             }
         });
-    t.grad_enabled = before;
-    t.custom_gradients -= usize::from(wants);
+    t.grad.enabled = before;
+    t.grad.custom -= usize::from(wants);
     match result? {
         (result, None) => Ok(result),
         (_, Some(way)) => way.emit(t, mark, name_of(t, class), inputs),
@@ -184,22 +184,22 @@ impl Way {
             given.push(gradient);
             arrived.push(region::tensor(t, gradient));
         }
-        let cut_off = t.cut_off;
+        let cut_off = t.grad.cut_off;
         let first = SymbolId(t.graph.sir.symbols.len() as u32);
-        let around = t.backward.replace(first);
+        let around = t.grad.backward.replace(first);
         let mark = t.mark();
         let (answer, reads) = replay_reads::watch(t, |t| {
             let backward = attributes::get(t, class, "backward")?;
             call(t, backward, &arrived, &[])
         });
-        t.backward = around;
+        t.grad.backward = around;
         let answer = answer?;
         let gradients = arguments::gradients(t, answer, slots)?;
         // It runs later, and perhaps again: what forward has made is there for all to see by then.
         if region::acts(t, &mark) {
             return refuse(t, "backward changes something outside of it");
         }
-        if t.cut_off == cut_off {
+        if t.grad.cut_off == cut_off {
             // Gradients are on in there for who asks for gradients of gradients.
             t.graph.enable_gradients(forward_end);
         }

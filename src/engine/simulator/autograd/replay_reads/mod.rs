@@ -4,6 +4,7 @@
 //! changed is checked when it would run again: see [`Outside`].
 
 mod outside;
+mod replays;
 mod written;
 
 use std::rc::Rc;
@@ -22,6 +23,7 @@ use crate::simulator::{Step, Tracer};
 use written::Written;
 
 pub use outside::Outside;
+pub use replays::Replays;
 
 /// What is read while it is recorded.
 #[derive(Debug, Default)]
@@ -92,14 +94,14 @@ pub struct RunsAgain {
 
 /// Runs `run`; the answer says what it read, too.
 pub fn watch<'py, R>(t: &mut Tracer<'py>, run: impl FnOnce(&mut Tracer<'py>) -> R) -> (R, Reads) {
-    let around = t.reads.replace(Reads::default());
+    let around = t.replays.reads.replace(Reads::default());
     let guards = t.guards.watch();
     let answer = run(t);
     let guards = t.guards.end_watch(guards);
-    let mut reads = std::mem::replace(&mut t.reads, around).unwrap_or_default();
+    let mut reads = std::mem::replace(&mut t.replays.reads, around).unwrap_or_default();
     reads.outside.relies_on(guards);
     reads.outside.add_contents(t, &reads.ids);
-    if let Some(around) = &mut t.reads {
+    if let Some(around) = &mut t.replays.reads {
         around.ids.extend(&reads.ids);
         around.cells.extend(&reads.cells);
         around.objects.extend(&reads.objects);
@@ -119,7 +121,7 @@ fn place(t: &Tracer<'_>) -> PyResult<SourceLoc> {
         .getattr("__path__")?
         .get_item(0)?;
     let paddle: String = paddle.extract()?;
-    let mut locations = t.locations.iter().rev();
+    let mut locations = t.frames.locations.iter().rev();
     let of_user = locations.find(|loc| !loc.file.starts_with(&paddle));
     Ok(of_user.cloned().unwrap_or_else(|| t.loc()))
 }
@@ -154,7 +156,7 @@ pub fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
         global_writes: t.global_writes.len(),
         outside: reads.outside,
     };
-    t.run_again.push(operation);
+    t.replays.operations.push(operation);
     Ok(())
 }
 
@@ -247,7 +249,7 @@ impl RunsAgain {
 
 /// One whose code reads what the frame changes, or may change when it goes on behind its break.
 pub fn changed(t: &mut Tracer<'_>, code: &Code, outcome: &Outcome) -> Option<SourceLoc> {
-    if t.run_again.is_empty() {
+    if t.replays.operations.is_empty() {
         return None;
     }
     let mut later = Written::default();
@@ -261,13 +263,17 @@ pub fn changed(t: &mut Tracer<'_>, code: &Code, outcome: &Outcome) -> Option<Sou
         Outcome::Return(_) => {}
     }
     let differs = |it: &&RunsAgain| it.is_changed(t) || it.reads_written(t) || later.is_read_by(it);
-    t.run_again.iter().find(differs).map(|it| it.loc.clone())
+    t.replays
+        .operations
+        .iter()
+        .find(differs)
+        .map(|it| it.loc.clone())
 }
 
 /// One whose code reads what the frame made and hands on; `made` is all that it makes.
 pub fn handed_on(t: &Tracer<'_>, made: &FxHashSet<VarId>, outcome: &Outcome) -> Option<SourceLoc> {
     let returns = matches!(outcome, Outcome::Return(_));
-    let mut all = t.run_again.iter();
+    let mut all = t.replays.operations.iter();
     let found = all.find(|it| it.is_handed_on(t, made, returns));
     found.map(|it| it.loc.clone())
 }
@@ -275,8 +281,11 @@ pub fn handed_on(t: &Tracer<'_>, made: &FxHashSet<VarId>, outcome: &Outcome) -> 
 /// What their code reads outside of the frame, and where they are; `None` where it reads nothing.
 pub fn outside(t: &Tracer<'_>) -> Option<(Outside, Vec<SourceLoc>)> {
     let mut all = Outside::default();
-    t.run_again.iter().for_each(|it| all.extend(&it.outside));
+    t.replays
+        .operations
+        .iter()
+        .for_each(|it| all.extend(&it.outside));
     let all = all.without_written(t);
-    let places = t.run_again.iter().map(|it| it.loc.clone());
+    let places = t.replays.operations.iter().map(|it| it.loc.clone());
     (!all.is_empty()).then(|| (all, places.collect()))
 }

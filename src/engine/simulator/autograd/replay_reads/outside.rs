@@ -87,7 +87,31 @@ impl Outside {
                     self.places
                         .extend(keys.iter().map(|key| Arc::new(item(key))));
                 }
-                _ => {}
+                GuardKind::Present
+                | GuardKind::Absent
+                | GuardKind::TypeIs(_)
+                | GuardKind::Is(_)
+                | GuardKind::ConstEq(_)
+                | GuardKind::Filled(_)
+                | GuardKind::MaxLen(_)
+                | GuardKind::Holds(..)
+                | GuardKind::Elements(_)
+                | GuardKind::Tensor(_)
+                | GuardKind::Contiguous
+                | GuardKind::Apart(_)
+                | GuardKind::ApartFromAll(_)
+                | GuardKind::Array(_)
+                | GuardKind::Outcome(_)
+                | GuardKind::SameAs(_)
+                | GuardKind::OtherThan(_)
+                | GuardKind::Order(_)
+                | GuardKind::Registered(..)
+                | GuardKind::Named(..)
+                | GuardKind::Quiet
+                | GuardKind::Unhooked
+                | GuardKind::PlainOptimizer
+                | GuardKind::LayerState(_)
+                | GuardKind::Never => {}
             }
             self.relies_on(vec![guard.clone()]);
         }
@@ -97,7 +121,7 @@ impl Outside {
     pub(super) fn without_written(mut self, t: &Tracer<'_>) -> Self {
         let written = Written::by(t);
         self.relied.retain(|guard| {
-            let below = matches!(&guard.kind, GuardKind::LayerState(layer) if t.written_layers.contains(layer));
+            let below = matches!(&guard.kind, GuardKind::LayerState(layer) if t.deferred.written_layers.contains(layer));
             !below && !written.covers(&guard.tracker)
         });
         self.places.retain(|place| !written.covers(place));
@@ -187,18 +211,17 @@ impl Written {
         let is = |owner: &TrackerRef, name: &Arc<str>| {
             self.attributes.contains(&(owner.clone(), name.clone()))
         };
-        match place {
-            Tracker::Member(owner, name) | Tracker::NativeAttr(owner, name) => is(owner, name),
-            Tracker::DictItem(dict, DictKey::Str(name)) => match &**dict {
-                Tracker::InstanceDict(owner) => is(owner, name),
-                // Parameters, layers and buffers of a layer.
-                Tracker::DictItem(registries, _) => match &**registries {
-                    Tracker::InstanceDict(owner) => is(owner, name),
-                    _ => false,
-                },
-                _ => false,
-            },
-            _ => false,
+        if let Tracker::Member(owner, name) | Tracker::NativeAttr(owner, name) = place {
+            return is(owner, name);
         }
+        let Tracker::DictItem(dict, DictKey::Str(name)) = place else {
+            return false;
+        };
+        let mut dict = &**dict;
+        if let Tracker::DictItem(registries, _) = dict {
+            // Parameters, layers and buffers of a layer.
+            dict = registries;
+        }
+        matches!(dict, Tracker::InstanceDict(owner) if is(owner, name))
     }
 }

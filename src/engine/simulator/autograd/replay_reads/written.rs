@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 
 use crate::bytecode::{Code, Instr, flow};
 use crate::simulator::Tracer;
+use crate::simulator::methods;
 use crate::variables::VarId;
 
 use super::RunsAgain;
@@ -23,23 +24,6 @@ pub(super) struct Written {
     /// Whether that is not known.
     anything: bool,
 }
-
-/// Methods that change a list, a dict or a set.
-const MUTATORS: &[&str] = &[
-    "append",
-    "extend",
-    "insert",
-    "remove",
-    "pop",
-    "clear",
-    "sort",
-    "reverse",
-    "update",
-    "setdefault",
-    "popitem",
-    "add",
-    "discard",
-];
 
 impl Written {
     /// Adds the rest of a frame, and all of its inner functions.
@@ -94,11 +78,13 @@ impl Written {
         {
             self.names.insert(code.names[*name as usize].clone());
         }
-        self.items |= match instr {
-            Instr::StoreSubscr | Instr::DeleteSubscr | Instr::StoreSlice => true,
-            Instr::LoadAttr { name, .. } => MUTATORS.contains(&&*code.names[*name as usize]),
-            _ => false,
-        };
+        let is_store = matches!(
+            instr,
+            Instr::StoreSubscr | Instr::DeleteSubscr | Instr::StoreSlice
+        );
+        let is_mutator = |name: u32| methods::changes(&code.names[name as usize]);
+        self.items |=
+            is_store || matches!(instr, Instr::LoadAttr { name, .. } if is_mutator(*name));
     }
 
     pub(super) fn is_read_by(&self, operation: &RunsAgain) -> bool {
@@ -111,8 +97,8 @@ impl Written {
 
 /// The slot whose cell an instruction changes.
 fn bound(instr: &Instr) -> Option<usize> {
-    match instr {
-        Instr::StoreDeref { local } | Instr::DeleteDeref { local } => Some(*local as usize),
-        _ => None,
-    }
+    let (Instr::StoreDeref { local } | Instr::DeleteDeref { local }) = instr else {
+        return None;
+    };
+    Some(*local as usize)
 }

@@ -5,169 +5,206 @@ use pyo3::types::PyType;
 
 use crate::native;
 use crate::reason::{BreakId, BreakKind};
-use crate::variables::{Key, Kind, VarId};
-
-use crate::simulator::{Kwargs, Step, Stop, Tracer};
+use crate::simulator::methods::names::{CLEAR, COPY, UPDATE};
 use crate::simulator::{
-    attributes, classes, comparisons, exceptions, iterate, keys, subscript, truth,
+    Step, Stop, Tracer, attributes, classes, comparisons, exceptions, iterate, keys, subscript,
+    truth,
 };
+use crate::variables::kinds::DictViewKind;
+use crate::variables::{DictVar, Key, Kind, VarId};
 
-pub(in crate::simulator) fn dict(
-    t: &mut Tracer<'_>,
-    dict: VarId,
-    name: &str,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<VarId> {
-    let Kind::Dict(state) = t.kind(dict).clone() else {
-        return t.stop(BreakId::ContainerMethod, "a dict method");
-    };
-    match (name, args) {
-        ("get", [key]) | ("get", [key, _]) => {
-            let simulated = keys::key_of(t, *key)?;
-            match (state.items.get(&simulated), args) {
-                (Some((_, value)), _) => Ok(*value),
-                (None, [_, default]) => Ok(*default),
-                (None, _) => Ok(t.none()),
-            }
-        }
-        ("keys", []) => Ok(t.add(Kind::DictView(dict, 0))),
-        ("values", []) => Ok(t.add(Kind::DictView(dict, 1))),
-        ("items", []) => Ok(t.add(Kind::DictView(dict, 2))),
-        ("copy", []) => Ok(t.add(Kind::Dict(state))),
-        ("clear", []) => {
-            for (_, value) in state.items.values() {
-                t.release(dict, *value)?;
-            }
-            subscript::refuse_iterated(t, dict)?;
-            change_dict(t, dict, |items| items.clear());
-            Ok(t.none())
-        }
-        ("pop", [key]) | ("pop", [key, _]) => {
-            let simulated = keys::key_of(t, *key)?;
-            match (state.items.get(&simulated), args) {
-                (Some((_, value)), _) => {
-                    t.release(dict, *value)?;
-                    subscript::refuse_iterated(t, dict)?;
-                    change_dict(t, dict, |items| {
-                        items.shift_remove(&simulated);
-                    });
-                    Ok(*value)
-                }
-                (None, [_, default]) => Ok(*default),
-                (None, _) => {
-                    let class = t.original("builtins", "KeyError")?;
-                    Err(crate::simulator::Stop::Raise(exceptions::new(
-                        t,
-                        &class,
-                        vec![*key],
-                    )))
-                }
-            }
-        }
-        ("setdefault", [key]) | ("setdefault", [key, _]) => {
-            let simulated = keys::key_of(t, *key)?;
-            if let Some((_, value)) = state.items.get(&simulated) {
-                return Ok(*value);
-            }
-            let value = match args {
-                [_, value] => *value,
-                _ => t.none(),
-            };
-            subscript::set(t, dict, *key, value)?;
-            Ok(value)
-        }
-        ("update", []) | ("update", [_]) => {
-            if let [other] = args {
-                if state.class.is_some() && state.default_factory.is_none() {
-                    check_read_as_dict(t, *other)?;
-                }
-                let other = t.merged(*other).unwrap_or(*other);
-                if let Kind::Dict(other) = t.kind(other).clone() {
-                    for (key, value) in other.items.into_values() {
-                        subscript::set(t, dict, key, value)?;
-                    }
-                } else if t.kind(other).object().is_some() {
-                    return t.stop(BreakId::ContainerMethod, "update() from an object");
-                } else {
-                    iterate::for_each(t, other, |t, pair| {
-                        let pair = iterate::collect_fast(t, pair)?;
-                        let [key, value] = pair[..] else {
-                            return t.stop(BreakId::ContainerMethod, "update() with these items");
-                        };
-                        subscript::set(t, dict, key, value)
-                    })?;
-                }
-            }
-            for (name, value) in kwargs {
-                let key = t.str(name);
-                subscript::set(t, dict, key, *value)?;
-            }
-            Ok(t.none())
-        }
-        ("popitem", []) if t.vars.get(dict).source.is_some() => {
-            // It changes how the table is laid out, which no replay through items does.
-            t.stop(BreakId::ContainerMethod, "popitem() of a dict that exists")
-        }
-        ("move_to_end", [key]) | ("move_to_end", [key, _]) => {
-            subscript::refuse_iterated(t, dict)?;
-            let last = match (args.get(1), kwargs) {
-                (Some(last), []) => truth::truth(t, *last)?,
-                (None, [(name, last)]) if &**name == "last" => truth::truth(t, *last)?,
-                (None, []) => true,
-                _ => {
-                    return t.stop(
-                        BreakId::ContainerMethod,
-                        "move_to_end() with these arguments",
-                    );
-                }
-            };
-            let simulated = keys::key_of(t, *key)?;
-            let Some(at) = state.items.get_index_of(&simulated) else {
-                let class = t.original("builtins", "KeyError")?;
-                return Err(crate::simulator::Stop::Raise(exceptions::new(
-                    t,
-                    &class,
-                    vec![*key],
-                )));
-            };
-            change_dict(t, dict, |items| {
-                let to = if last { items.len() - 1 } else { 0 };
-                items.move_index(at, to);
-            });
-            Ok(t.none())
-        }
-        ("popitem", [] | [_]) => {
-            subscript::refuse_iterated(t, dict)?;
-            let last = match (args, kwargs) {
-                ([], []) => true,
-                ([last], []) => truth::truth(t, *last)?,
-                ([], [(name, last)]) if &**name == "last" => truth::truth(t, *last)?,
-                _ => return t.stop(BreakId::ContainerMethod, "popitem() with these arguments"),
-            };
-            let is_asked = !args.is_empty() || !kwargs.is_empty();
-            if is_asked && !comparisons::is_ordered(t, &state) {
-                return t.stop(BreakKind::RaisesException, "popitem() of a dict takes none");
-            }
-            let end = if last {
-                state.items.len().wrapping_sub(1)
-            } else {
-                0
-            };
-            let Some((_, (key, value))) = state.items.get_index(end) else {
-                return t.stop(BreakKind::RaisesException, "popitem(): dictionary is empty");
-            };
-            let pair = vec![*key, *value];
-            change_dict(t, dict, |items| {
-                items.shift_remove_index(end);
-            });
-            Ok(t.add(Kind::Tuple(pair, None)))
-        }
-        _ => t.stop(BreakId::ContainerMethod, format!("dict method {name}")),
+use super::row::{MethodCall, MethodRow};
+use super::special::{CONTAINS, GET_ITEM, ITER, LEN, SET_ITEM};
+
+/// Methods of dicts.
+pub(in crate::simulator) const DICT: &[MethodRow] = &[
+    MethodRow::new("get", (1, 2), get).reads(),
+    MethodRow::new("keys", (0, 0), |t, call| {
+        Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Keys)))
+    })
+    .reads(),
+    MethodRow::new("values", (0, 0), |t, call| {
+        Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Values)))
+    })
+    .reads(),
+    MethodRow::new("items", (0, 0), |t, call| {
+        Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Items)))
+    })
+    .reads(),
+    MethodRow::new("pop", (1, 2), pop).writes(),
+    MethodRow::new("setdefault", (1, 2), set_default).writes(),
+    MethodRow::new(UPDATE, (0, 1), update).writes().named(),
+    MethodRow::new(COPY, (0, 0), |t, call| {
+        let copy = state(t, call)?;
+        Ok(t.add(Kind::Dict(copy)))
+    }),
+    MethodRow::new(CLEAR, (0, 0), clear).writes(),
+    MethodRow::new("popitem", (0, 1), pop_item)
+        .changes()
+        .named(),
+    LEN,
+    GET_ITEM,
+    CONTAINS,
+    ITER,
+    SET_ITEM,
+];
+
+/// Methods that only an `OrderedDict` has.
+pub(in crate::simulator) const ORDERED_DICT: &[MethodRow] =
+    &[MethodRow::new("move_to_end", (1, 2), move_to_end).named()];
+
+fn state(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<DictVar> {
+    if let Kind::Dict(state) = t.kind(call.receiver) {
+        Ok(state.clone())
+    } else {
+        t.stop(BreakId::ContainerMethod, "a dict method")
     }
 }
 
-/// Stops where an object has its own idea of its keys or items, which an `OrderedDict` asks it for. A dict reads what it holds.
+fn key_error(t: &mut Tracer<'_>, key: VarId) -> Step<VarId> {
+    let class = t.original("builtins", "KeyError")?;
+    Err(Stop::Raise(exceptions::new(t, &class, vec![key])))
+}
+
+fn get(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let state = state(t, call)?;
+    let key = keys::key_of(t, call.args[0])?;
+    match (state.items.get(&key), call.args.get(1)) {
+        (Some((_, value)), _) => Ok(*value),
+        (None, Some(default)) => Ok(*default),
+        (None, None) => Ok(t.none()),
+    }
+}
+
+fn pop(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let (dict, state) = (call.receiver, state(t, call)?);
+    let key = keys::key_of(t, call.args[0])?;
+    match (state.items.get(&key), call.args.get(1)) {
+        (Some((_, value)), _) => {
+            t.release(dict, *value)?;
+            subscript::refuse_iterated(t, dict)?;
+            change_dict(t, dict, |items| {
+                items.shift_remove(&key);
+            });
+            Ok(*value)
+        }
+        (None, Some(default)) => Ok(*default),
+        (None, None) => key_error(t, call.args[0]),
+    }
+}
+
+fn set_default(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let state = state(t, call)?;
+    let key = keys::key_of(t, call.args[0])?;
+    if let Some((_, value)) = state.items.get(&key) {
+        return Ok(*value);
+    }
+    let value = call.args.get(1).copied().unwrap_or_else(|| t.none());
+    subscript::set(t, call.receiver, call.args[0], value)?;
+    Ok(value)
+}
+
+fn update(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let (dict, state) = (call.receiver, state(t, call)?);
+    if let [other] = call.args {
+        if state.class.is_some() && state.default_factory.is_none() {
+            check_read_as_dict(t, *other)?;
+        }
+        let other = t.merged(*other).unwrap_or(*other);
+        if let Kind::Dict(other) = t.kind(other).clone() {
+            for (key, value) in other.items.into_values() {
+                subscript::set(t, dict, key, value)?;
+            }
+        } else if t.kind(other).object().is_some() {
+            return t.stop(BreakId::ContainerMethod, "update() from an object");
+        } else {
+            iterate::for_each(t, other, |t, pair| {
+                let pair = iterate::collect_fast(t, pair)?;
+                let [key, value] = pair[..] else {
+                    return t.stop(BreakId::ContainerMethod, "update() with these items");
+                };
+                subscript::set(t, dict, key, value)
+            })?;
+        }
+    }
+    for (name, value) in call.kwargs {
+        let key = t.str(name);
+        subscript::set(t, dict, key, *value)?;
+    }
+    Ok(t.none())
+}
+
+fn clear(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let dict = call.receiver;
+    for (_, value) in state(t, call)?.items.values() {
+        t.release(dict, *value)?;
+    }
+    subscript::refuse_iterated(t, dict)?;
+    change_dict(t, dict, |items| items.clear());
+    Ok(t.none())
+}
+
+/// Whether the end is the last one, as an argument at this place or the keyword `last` says; `None`
+/// for other arguments.
+fn takes_last(t: &mut Tracer<'_>, call: MethodCall<'_>, at: usize) -> Step<Option<bool>> {
+    Ok(match (call.args.get(at), call.kwargs) {
+        (None, []) => Some(true),
+        (Some(last), []) => Some(truth::truth(t, *last)?),
+        (None, [(name, last)]) if &**name == "last" => Some(truth::truth(t, *last)?),
+        _ => None,
+    })
+}
+
+fn move_to_end(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let (dict, state) = (call.receiver, state(t, call)?);
+    subscript::refuse_iterated(t, dict)?;
+    let Some(last) = takes_last(t, call, 1)? else {
+        return t.stop(
+            BreakId::ContainerMethod,
+            "move_to_end() with these arguments",
+        );
+    };
+    let key = keys::key_of(t, call.args[0])?;
+    let Some(at) = state.items.get_index_of(&key) else {
+        return key_error(t, call.args[0]);
+    };
+    change_dict(t, dict, |items| {
+        let to = if last { items.len() - 1 } else { 0 };
+        items.move_index(at, to);
+    });
+    Ok(t.none())
+}
+
+fn pop_item(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let (dict, state) = (call.receiver, state(t, call)?);
+    if call.args.is_empty() && t.vars.get(dict).source.is_some() {
+        // It changes how the table is laid out, which no replay through items does.
+        return t.stop(BreakId::ContainerMethod, "popitem() of a dict that exists");
+    }
+    subscript::refuse_iterated(t, dict)?;
+    let Some(last) = takes_last(t, call, 0)? else {
+        return t.stop(BreakId::ContainerMethod, "popitem() with these arguments");
+    };
+    let is_asked = !call.args.is_empty() || !call.kwargs.is_empty();
+    if is_asked && !comparisons::is_ordered(t, &state) {
+        return t.stop(BreakKind::RaisesException, "popitem() of a dict takes none");
+    }
+    let end = match last {
+        true => state.items.len().wrapping_sub(1),
+        false => 0,
+    };
+    let Some((_, (key, value))) = state.items.get_index(end) else {
+        return t.stop(BreakKind::RaisesException, "popitem(): dictionary is empty");
+    };
+    let pair = vec![*key, *value];
+    change_dict(t, dict, |items| {
+        items.shift_remove_index(end);
+    });
+    Ok(t.add(Kind::Tuple(pair, None)))
+}
+
+/// Stops where an object has its own idea of its keys or items, which an `OrderedDict` asks it for.
+/// A dict reads what it holds.
 fn check_read_as_dict(t: &mut Tracer<'_>, other: VarId) -> Step<()> {
     t.realize(other);
     if !matches!(t.kind(other), Kind::Object(_)) {

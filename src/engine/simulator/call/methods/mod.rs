@@ -2,106 +2,52 @@
 
 mod dict;
 mod list;
+pub mod names;
+pub mod row;
+mod sequence;
 mod set;
 mod sort;
+mod special;
 mod tuple;
 
 use pyo3::prelude::*;
 
 use crate::reason::BreakId;
+use crate::simulator::methods::names::{APPEND, EXTEND};
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::variables::protocol;
 use crate::simulator::{Kwargs, Step, Tracer};
-use crate::simulator::{fold, generators, iterate, namespaces, subscript, truth};
+use crate::simulator::{fold, iterate, namespaces};
 
-pub(in crate::simulator) use dict::dict;
-pub(in crate::simulator) use list::list;
-pub(in crate::simulator) use set::set;
+use row::{Inherited, MethodCall, MethodRow, find};
+
+pub(in crate::simulator) use special::{ITERATOR, SPECIAL};
+
+pub(in crate::simulator) use dict::{DICT, ORDERED_DICT};
+pub(in crate::simulator) use list::LIST;
+pub(in crate::simulator) use set::{SET, SET_CHANGES};
 pub use sort::sort;
-pub(in crate::simulator) use tuple::{named_tuple, sequence};
-
-pub(in crate::simulator) const LIST: &[&str] = &[
-    "append",
-    "extend",
-    "insert",
-    "pop",
-    "remove",
-    "clear",
-    "reverse",
-    "copy",
-    "index",
-    "count",
-    "sort",
-    "__len__",
-    "__getitem__",
-    "__contains__",
-    "__iter__",
-    "__setitem__",
-];
-
-/// Methods that only a named tuple has.
-pub(in crate::simulator) const NAMED_TUPLE: &[&str] = &["_replace", "_asdict"];
-
-/// Methods that only an `OrderedDict` has.
-pub(in crate::simulator) const ORDERED_DICT: &[&str] = &["move_to_end"];
-
-pub(in crate::simulator) const TUPLE: &[&str] = &[
-    "index",
-    "count",
-    "__len__",
-    "__getitem__",
-    "__contains__",
-    "__iter__",
-];
-
-pub(in crate::simulator) const DICT: &[&str] = &[
-    "get",
-    "keys",
-    "values",
-    "items",
-    "pop",
-    "setdefault",
-    "update",
-    "copy",
-    "clear",
-    "popitem",
-    "__len__",
-    "__getitem__",
-    "__contains__",
-    "__iter__",
-    "__setitem__",
-];
-
-pub(in crate::simulator) const SET: &[&str] = &[
-    "add",
-    "update",
-    "discard",
-    "remove",
-    "clear",
-    "copy",
-    "union",
-    "intersection",
-    "difference",
-    "issubset",
-    "issuperset",
-    "__len__",
-    "__contains__",
-    "__iter__",
-];
+pub(in crate::simulator) use tuple::{NAMED_TUPLE, TUPLE};
 
 /// Simulated methods, by class.
-pub(in crate::simulator) const ROWS: &[(&str, &[&str])] = &[
-    ("list", LIST),
-    ("tuple", TUPLE),
-    ("dict", DICT),
-    ("set", SET),
-    ("frozenset", SET),
+pub(in crate::simulator) const BY_CLASS: &[(&str, &[&[MethodRow]])] = &[
+    ("list", &[LIST]),
+    ("tuple", &[TUPLE]),
+    ("dict", &[DICT]),
+    ("set", &[SET, SET_CHANGES]),
+    ("frozenset", &[SET]),
 ];
 
-pub(in crate::simulator) fn is_frozen_method(py: Python<'_>, name: &str) -> bool {
-    let class = py.get_type::<pyo3::types::PyFrozenSet>();
-    class.hasattr(name).unwrap_or(false)
+/// What a method of one of these tables does with an instance of a subclass.
+pub(in crate::simulator) fn inherited(tables: [&'static [MethodRow]; 2], name: &str) -> Inherited {
+    find(&tables, name).map_or(Inherited::AsksOthers, |row| row.inherited)
+}
+
+/// Whether a method of this name, and no operation, changes a list, a dict or a set.
+pub(in crate::simulator) fn changes(name: &str) -> bool {
+    let mut rows = [LIST, DICT, SET_CHANGES].into_iter().flatten();
+    rows.any(|row| row.changes && row.name == name && !name.starts_with("__"))
 }
 
 pub use crate::simulator::variables::protocol::has_method as exists;
@@ -118,8 +64,8 @@ pub fn appends(
         return false;
     }
     match (name, args) {
-        ("append", [_]) => t.append(receiver, args),
-        ("extend", [more]) if *more != receiver => {
+        (APPEND, [_]) => t.append(receiver, args),
+        (EXTEND, [more]) if *more != receiver => {
             if let Kind::List(items) | Kind::Tuple(items, _) = t.kind(*more).clone() {
                 t.append(receiver, &items)
             } else {
@@ -138,46 +84,29 @@ pub fn call(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
-    let takes_names = matches!(
-        (t.kind(receiver), name),
-        (Kind::List(_), "sort")
-            | (Kind::Dict(_), "update" | "move_to_end" | "popitem")
-            | (Kind::Tuple(..), "_replace")
-    ) || matches!(t.kind(receiver), Kind::Const) && !name.starts_with("__");
+    let row = find(protocol::method_rows(t, receiver), name);
+    let takes_names = row.is_some_and(|row| row.named)
+        || matches!(t.kind(receiver), Kind::Const) && !name.starts_with("__");
     if !kwargs.is_empty() && !takes_names {
         let message = format!("method {name} with keyword arguments");
         return t.stop(BreakId::ContainerMethod, message);
     }
-    match (name, args) {
-        ("__len__", []) => {
-            let len = truth::len(t, receiver)?;
-            return Ok(t.int(len));
-        }
-        ("__getitem__", [key]) => return subscript::get(t, receiver, *key),
-        ("__setitem__", [key, value]) => {
-            subscript::set(t, receiver, *key, *value)?;
-            return Ok(t.none());
-        }
-        ("__delitem__", [key]) => {
-            subscript::delete(t, receiver, *key)?;
-            return Ok(t.none());
-        }
-        ("__contains__", [item]) => {
-            let found = truth::contains(t, receiver, *item)?;
-            return Ok(t.bool(found));
-        }
-        ("__iter__", []) => return iterate::get_iter(t, receiver),
-        ("__next__", []) => return generators::next_or_stop(t, receiver),
-        ("append", [value]) if matches!(t.kind(receiver), Kind::List(_)) => {
-            t.vars.append(receiver, *value);
-            return Ok(t.none());
-        }
-        _ => {}
+    let call = MethodCall {
+        receiver,
+        args,
+        kwargs,
+    };
+    let special = find(&[SPECIAL], name);
+    if let Some(special) = special.filter(|row| row.takes(args.len())) {
+        return special.run(t, call);
     }
     if let Some(value) = namespaces::call(t, receiver, name, args)? {
         return Ok(value);
     }
-    protocol::method(t, receiver, name, args, kwargs)
+    match row {
+        Some(row) => row.run(t, call),
+        None => protocol::method(t, receiver, name, args, kwargs),
+    }
 }
 
 /// Methods of `str`, `int`, ... are pure.

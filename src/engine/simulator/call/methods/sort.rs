@@ -115,7 +115,8 @@ fn is_reversed(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     }
 }
 
-/// Stops where a key may be neither less nor greater than another one: where that comes is CPython's affair.
+/// Stops where a key may be neither less nor greater than another one: where that comes is
+/// CPython's affair.
 fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
     if let Some(items) = t.kind(key).items().map(<[VarId]>::to_vec) {
         let each = |t: &mut Tracer<'_>| {
@@ -149,7 +150,8 @@ fn check_order(t: &mut Tracer<'_>, key: VarId) -> Step<()> {
     t.stop(BreakId::ContainerMethod, why)
 }
 
-/// Where CPython puts keys that are constants: what is neither less nor greater (`nan`) comes where its algorithm leaves it.
+/// Where CPython puts keys that are constants: what is neither less nor greater (`nan`) comes where
+/// its algorithm leaves it.
 fn order_of_constants(
     t: &mut Tracer<'_>,
     pairs: &[(VarId, VarId)],

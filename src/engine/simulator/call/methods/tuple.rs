@@ -1,74 +1,63 @@
-//! Methods of tuples, and those that lists have too.
+//! Methods of tuples.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::obj::Obj;
 use crate::reason::{BreakId, BreakKind};
+use crate::simulator::{Step, Tracer, objects, subscript};
 use crate::variables::{DictVar, Kind, VarId};
 
-use crate::simulator::{Kwargs, Step, Tracer};
-use crate::simulator::{comparisons, objects, subscript};
+use super::row::{MANY, MethodCall, MethodRow};
+use super::sequence::{COUNT, INDEX};
+use super::special::{CONTAINS, GET_ITEM, ITER, LEN};
 
-pub(in crate::simulator) fn sequence(
-    t: &mut Tracer<'_>,
-    items: &[VarId],
-    name: &str,
-    args: &[VarId],
-) -> Step<VarId> {
-    match (name, args) {
-        ("index", [wanted]) => {
-            for (at, item) in items.iter().enumerate() {
-                if comparisons::equal_values(t, *item, *wanted)? {
-                    return Ok(t.int(at as i64));
-                }
-            }
-            t.stop(
-                BreakKind::RaisesException,
-                "the value is not in the sequence",
-            )
-        }
-        ("count", [wanted]) => {
-            let mut count = 0;
-            for item in items {
-                count += i64::from(comparisons::equal_values(t, *item, *wanted)?);
-            }
-            Ok(t.int(count))
-        }
-        _ => t.stop(BreakId::ContainerMethod, format!("sequence method {name}")),
-    }
-}
+/// Methods of tuples.
+pub(in crate::simulator) const TUPLE: &[MethodRow] = &[INDEX, COUNT, LEN, GET_ITEM, CONTAINS, ITER];
 
-/// `_replace()` and `_asdict()`, as `collections.namedtuple` writes them.
-pub(in crate::simulator) fn named_tuple(
+/// Methods that only a named tuple has, as `collections.namedtuple` writes them.
+pub(in crate::simulator) const NAMED_TUPLE: &[MethodRow] = &[
+    MethodRow::new("_replace", (0, MANY), replace).named(),
+    MethodRow::new("_asdict", (0, MANY), as_dict),
+];
+
+/// The items of a named tuple, its class and the names of its fields.
+fn fields(
     t: &mut Tracer<'_>,
-    mut items: Vec<VarId>,
-    class: &Obj,
+    call: MethodCall<'_>,
     name: &str,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<VarId> {
+) -> Step<(Vec<VarId>, Obj, Vec<String>)> {
+    let Kind::Tuple(items, Some(class)) = t.kind(call.receiver).clone() else {
+        return t.stop(BreakId::ContainerMethod, "a method of named tuples");
+    };
     let fields: Vec<String> = class.bind(t.py).getattr("_fields")?.extract()?;
-    if !args.is_empty() || fields.len() != items.len() {
+    if !call.args.is_empty() || fields.len() != items.len() {
         return t.stop(
             BreakId::ContainerMethod,
             format!("{name}() of a named tuple with these arguments"),
         );
     }
-    if name == "_asdict" {
-        let made = t.add(Kind::Dict(DictVar::default()));
-        for (field, item) in fields.iter().zip(items) {
-            let key = t.str(field);
-            subscript::set(t, made, key, item)?;
-        }
-        return Ok(made);
+    Ok((items, class, fields))
+}
+
+fn as_dict(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let (items, _, fields) = fields(t, call, "_asdict")?;
+    let made = t.add(Kind::Dict(DictVar::default()));
+    for (field, item) in fields.iter().zip(items) {
+        let key = t.str(field);
+        subscript::set(t, made, key, item)?;
     }
+    Ok(made)
+}
+
+fn replace(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let (mut items, class, fields) = fields(t, call, "_replace")?;
     objects::check_make(t, class.bind(t.py).cast::<PyType>().map_err(PyErr::from)?)?;
-    for (given, value) in kwargs {
+    for (given, value) in call.kwargs {
         match fields.iter().position(|field| **field == **given) {
             Some(at) => items[at] = *value,
             None => return t.stop(BreakKind::RaisesException, "_replace() of an unknown field"),
         }
     }
-    Ok(t.add(Kind::Tuple(items, Some(class.clone()))))
+    Ok(t.add(Kind::Tuple(items, Some(class))))
 }

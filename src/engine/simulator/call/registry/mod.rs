@@ -298,7 +298,7 @@ pub(in crate::simulator) fn call_known(
             return Ok(Some(result));
         }
     }
-    if t.auto_casts > 0 && in_module(t, callee, "paddle.amp") {
+    if t.grad.auto_casts > 0 && in_module(t, callee, "paddle.amp") {
         return t.stop(
             BreakKind::UnsupportedCall,
             "a function that reads the state of auto_cast",

@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Row] = &[
             }
             recompute::check_reads(t)?;
             pylayer::check_reads(t, None)?;
-            let on = t.grad_enabled;
+            let on = t.grad.enabled;
             Ok(t.bool(on))
         }),
     ),
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
             if !(a.is_empty() && k.is_empty()) {
                 return wrong(t, "_has_grad");
             }
-            let on = t.grad_enabled;
+            let on = t.grad.enabled;
             Ok(t.bool(on))
         }),
     ),
@@ -99,9 +99,9 @@ pub(super) const ROWS: &[Row] = &[
                 let mode = mode.filter(|mode| mode.is_none() || mode.cast::<PyInt>().is_ok());
                 match mode.map(|mode| mode.is_truthy()) {
                     None => t.unsupported("a grad mode that is no bool"),
-                    Some(Ok(on)) if t.entry_grad || !on => {
-                        t.grad_enabled = on;
-                        t.cut_off += usize::from(!on);
+                    Some(Ok(on)) if t.grad.at_entry || !on => {
+                        t.grad.enabled = on;
+                        t.grad.cut_off += usize::from(!on);
                         Ok(t.none())
                     }
                     _ => t.stop(

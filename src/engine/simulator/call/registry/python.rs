@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use crate::frame::Modules;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::simulator::builtins::construction::PARTIAL;
 use crate::simulator::builtins::construction::{
     convert, default_dict, dict, dunder_or_fold, from_keys, ordered, partial, sequence, set, slice,
 };
@@ -16,6 +17,7 @@ use crate::simulator::builtins::reflection::{
 };
 use crate::simulator::builtins::{context_variables, getters, itertools, one, warned, wrong};
 use crate::simulator::containers::deques;
+use crate::simulator::variables::kinds::{RANGE, SLICE, SUPER};
 use crate::simulator::{
     attributes, contexts, exceptions, format, grown_lists, item, iterate, printing, truth,
 };
@@ -76,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         "callable",
         Simulate(|t, a, k| one(t, a, k, is_callable)),
     ),
-    ("builtins", "range", Simulate(range)),
+    ("builtins", RANGE, Simulate(range)),
     ("builtins", "enumerate", Simulate(enumerate)),
     ("builtins", "zip", Simulate(zip)),
     ("builtins", "map", Simulate(map)),
@@ -165,8 +167,8 @@ pub(super) const ROWS: &[Row] = &[
         "abs",
         Simulate(|t, a, k| one(t, a, k, |t, x| dunder_or_fold(t, x, "__abs__", "abs"))),
     ),
-    ("builtins", "slice", Simulate(slice)),
-    ("builtins", "super", Simulate(super_)),
+    ("builtins", SLICE, Simulate(slice)),
+    ("builtins", SUPER, Simulate(super_)),
     (
         "builtins",
         "object",
@@ -199,7 +201,7 @@ pub(super) const ROWS: &[Row] = &[
             _ => wrong(t, "format"),
         }),
     ),
-    ("functools", "partial", Simulate(partial)),
+    ("functools", PARTIAL, Simulate(partial)),
     ("functools", "reduce", Simulate(reduce)),
     ("itertools", "accumulate", Simulate(itertools::accumulate)),
     ("itertools", "batched", Simulate(itertools::batched)),

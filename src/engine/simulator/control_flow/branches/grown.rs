@@ -15,21 +15,21 @@ pub(super) fn or_with_rows<'py>(
     mut capture: impl FnMut(&mut Tracer<'py>, &mut FrameState) -> Step<Flow>,
 ) -> Step<Flow> {
     let mark = t.mark();
-    let around = std::mem::take(&mut t.grown);
+    let around = std::mem::take(&mut t.flow.grown);
     let answer = capture(t, frame);
-    let lists = std::mem::replace(&mut t.grown, around);
+    let lists = std::mem::replace(&mut t.flow.grown, around);
     if !matches!(answer, Err(Stop::Break(_))) || lists.is_empty() {
         return answer;
     }
-    if t.tails > 0 {
+    if t.flow.tails > 0 {
         // The first of the branches inside of one another asks once for all.
-        t.grown.extend(lists);
+        t.flow.grown.extend(lists);
         return answer;
     }
     let again = rows(t, &mark, &lists).and_then(|()| capture(t, frame));
     if again.is_err() {
         t.rollback(mark);
-        t.grown.extend(lists);
+        t.flow.grown.extend(lists);
         // The first reason names what the user wrote.
         return answer;
     }

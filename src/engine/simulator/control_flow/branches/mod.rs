@@ -2,6 +2,7 @@
 //! become the nested graphs of one `cond`.
 
 mod assertions;
+mod contents;
 mod grown;
 mod outcomes;
 mod rounds;
@@ -22,16 +23,16 @@ use crate::simulator::conditions::{self, Condition};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::exceptions;
 use crate::simulator::frame::{Exit, FrameState};
-use crate::simulator::grown_lists;
 use crate::simulator::loop_return::Answer;
 use crate::simulator::loops;
-use crate::simulator::phi::{self, Joined, Merge, Piece, refuse};
+use crate::simulator::phi::{self, Merge, Piece, refuse};
 use crate::simulator::region::{
-    End, Way, apply, change_tensor, emit, leave, live_at, loop_iterators, run_to, way, with_kinds,
+    End, Way, apply, emit, leave, live_at, loop_iterators, run_to, way, with_kinds,
 };
 use crate::simulator::tensor_scalar::{condition, negation, statement, truth_value};
 use crate::simulator::{Step, Stop, Tracer};
 use assertions::assertion;
+use contents::{before_change, change, contents_of_both};
 use outcomes::{Does, act};
 pub use rounds::{RefusedLoops, for_numbers};
 
@@ -47,7 +48,7 @@ pub fn branch(
     yes: FrameState,
     no: FrameState,
 ) -> Step<Flow> {
-    if t.regions >= DEEPEST {
+    if t.flow.regions >= DEEPEST {
         return refuse(
             t,
             format!("more than {DEEPEST} branches inside of one another"),
@@ -129,12 +130,12 @@ fn attempt<'py>(
     capture: impl FnOnce(&mut Tracer<'py>, &mut FrameState) -> Step<Flow>,
 ) -> Step<Flow> {
     let mark = t.mark();
-    let steps = (frame.clone(), t.locations.clone());
-    t.regions += 1;
+    let steps = (frame.clone(), t.frames.locations.clone());
+    t.flow.regions += 1;
     let answer = capture(t, frame);
-    t.regions -= 1;
+    t.flow.regions -= 1;
     if answer.is_err() {
-        (*frame, t.locations) = steps;
+        (*frame, t.frames.locations) = steps;
         t.rollback(mark);
     }
     match answer {
@@ -200,14 +201,14 @@ fn both<'py>(
     let mut join = join;
     loop {
         let live = live_at(&code, join, frame);
-        let locations = t.locations.clone();
+        let locations = t.frames.locations.clone();
         let walk = |t: &mut Tracer<'py>, mut side: FrameState, holds: bool| -> Step<Way> {
             let mark = t.mark();
             if holds {
                 enter(t, &mut side)?;
             }
             let (end, value) = tails::knowing(t, value, holds, |t| run_to(t, &mut side, join))?;
-            t.locations.clone_from(&locations);
+            t.frames.locations.clone_from(&locations);
             way(t, &side, mark, end, value, &live, &owned)
         };
         let mark = t.mark();
@@ -230,7 +231,7 @@ fn both<'py>(
             // raises.
             let other = if raises(&first) { starts.1 } else { starts.0 };
             t.rollback(mark);
-            t.locations.clone_from(&locations);
+            t.frames.locations.clone_from(&locations);
             let passes = match raises(&first) {
                 true => negation(t, value)?,
                 false => truth_value(t, value)?,
@@ -262,7 +263,7 @@ pub fn returned(
     let code = frame.code.clone();
     let live = live_at(&code, None, frame);
     let owned = loop_iterators(t, frame);
-    let locations = t.locations.clone();
+    let locations = t.frames.locations.clone();
     let (mut yes, mut no) = (frame.clone(), frame.clone());
     let mark = t.mark();
     let value = answer.build(t, &mut leaves.into_iter());
@@ -270,7 +271,7 @@ pub fn returned(
     let first = way(t, &yes, mark, end, value, &live, &owned)?;
     let mark = t.mark();
     let (end, value) = run_to(t, &mut no, None)?;
-    t.locations = locations;
+    t.frames.locations = locations;
     let second = way(t, &no, mark, end, value, &live, &owned)?;
     one_of(t, frame, condition, None, first, second)
 }
@@ -430,92 +431,4 @@ pub fn either(
         otherwise: Arc::new(cuts[1].block(name("else"), &[], &free, outputs[1])),
     };
     emit(t, region, vec![condition], &free)
-}
-
-/// What lists, dicts and tensors that changed on either way are behind both.
-fn contents_of_both(
-    t: &mut Tracer<'_>,
-    merge: &mut Merge<'_>,
-    first: &[(VarId, Piece)],
-    second: &[(VarId, Piece)],
-) -> Step<Vec<(VarId, Joined)>> {
-    let mut ids: Vec<VarId> = Vec::new();
-    for (id, _) in first.iter().chain(second) {
-        if !ids.contains(id) {
-            ids.push(*id);
-        }
-    }
-    let is_tensor = |t: &mut Tracer<'_>, id: &VarId| matches!(t.kind(*id), Kind::Tensor(_));
-    let (tensors, others): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| is_tensor(t, id));
-    let mut joined = Vec::new();
-    let mut all = tensors.clone();
-    all.extend(others);
-    for (at, id) in all.into_iter().enumerate() {
-        if at == tensors.len() {
-            // From here on, such a tensor is not what it was before.
-            merge.changed.clone_from(&tensors);
-        }
-        let of = |t: &mut Tracer<'_>, contents: &[(VarId, Piece)]| {
-            let found = contents.iter().find(|(known, _)| *known == id);
-            match found {
-                Some((_, piece)) => piece.clone(),
-                None => phi::unchanged(t, id),
-            }
-        };
-        let (a, b) = (of(t, first), of(t, second));
-        if let (Piece::List(a, _), Piece::List(b, _)) = (&a, &b) {
-            let cuts = &merge.cuts;
-            grown_lists::note(t, id, a, b, |symbol| cuts[1].meta(symbol).cloned());
-            grown_lists::note(t, id, b, a, |symbol| cuts[0].meta(symbol).cloned());
-        }
-        joined.push((id, merge.join(t, &a, &b, "what is changed")?));
-    }
-    merge.changed = tensors;
-    Ok(joined)
-}
-
-/// What the tensor was that became this result of the operation.
-fn before_change(
-    t: &mut Tracer<'_>,
-    changed: &[(VarId, Joined)],
-    result: usize,
-) -> Option<SymbolId> {
-    let is_it = |joined: &Joined| matches!(joined, Joined::Output(at) if *at == result);
-    let (id, _) = changed.iter().find(|(_, joined)| is_it(joined))?;
-    t.kind(*id).tensor().map(|tensor| tensor.symbol)
-}
-
-/// Makes a list, dict or tensor of the frame what it is behind captured control flow.
-fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[SymbolId]) {
-    match joined {
-        Joined::Output(at) => {
-            let symbol = made[*at];
-            change_tensor(t, id, symbol);
-        }
-        Joined::List(items, _) => {
-            let many: Vec<VarId> = items
-                .iter()
-                .filter_map(|item| phi::variable(t, item, made))
-                .collect();
-            t.vars.mutate(id, |var| {
-                if let Kind::List(items) = &mut var.kind {
-                    *items = many;
-                }
-            });
-        }
-        Joined::Dict(_) => {
-            let Some(like) = phi::variable(t, joined, made) else {
-                return;
-            };
-            let Kind::Dict(like) = t.kind(like).clone() else {
-                return;
-            };
-            t.vars.mutate(id, |var| {
-                if let Kind::Dict(dict) = &mut var.kind {
-                    dict.items = like.items;
-                }
-            });
-        }
-        _ => {}
-    }
 }

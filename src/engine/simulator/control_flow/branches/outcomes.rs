@@ -37,7 +37,7 @@ pub fn act(statements: &[Statement], is_open: &dyn Fn(SymbolId) -> bool) -> Does
             let inside = blocks.map(|(_, block)| inside(block)).max();
             inside.unwrap_or(Does::Nothing)
         }
-        _ => {
+        Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) => {
             if statement.draws || !statement.updates.is_empty() {
                 Does::Changes
             } else if matches!(statement.output, Arg::Const(_)) {

@@ -39,7 +39,7 @@ pub(super) struct LoopState {
 impl LoopState {
     pub(super) fn of(t: &Tracer<'_>, frame: &FrameState, at: usize) -> Self {
         let mut hash = FxHasher::default();
-        (t.regions, t.grad_enabled, frame.stack.len()).hash(&mut hash);
+        (t.flow.regions, t.grad.enabled, frame.stack.len()).hash(&mut hash);
         for local in &frame.locals {
             if let Some(id) = *local {
                 hash_form(t, id, &mut hash);
@@ -54,14 +54,14 @@ impl LoopState {
 
     /// Whether the loop was refused in such a state.
     pub(super) fn is_refused(self, t: &Tracer<'_>) -> bool {
-        let known = t.refused_loops.0.get(&self.test);
+        let known = t.flow.refused.0.get(&self.test);
         known.is_some_and(|it| it.len() >= MOST_STATES || it.contains(&self.state))
     }
 
     /// What captures the loop has answered: notes that it is refused, if it is.
     pub(super) fn noted(self, t: &mut Tracer<'_>, answer: Step<Flow>) -> Step<Flow> {
         if matches!(answer, Err(Stop::Break(_))) {
-            let states = t.refused_loops.0.entry(self.test).or_default();
+            let states = t.flow.refused.0.entry(self.test).or_default();
             states.push(self.state);
         }
         answer
@@ -131,7 +131,7 @@ pub fn for_numbers(
     at: usize,
     behind: FrameState,
 ) -> Step<Flow> {
-    if t.regions >= DEEPEST || !frame.handling.is_empty() {
+    if t.flow.regions >= DEEPEST || !frame.handling.is_empty() {
         return refuse(t, "the loop stands in too much other control flow");
     }
     let state = LoopState::of(t, frame, at);

@@ -27,19 +27,19 @@ pub fn near_or_far<'py>(
     far: Capture<'_, 'py>,
 ) -> Step<Flow> {
     let mark = t.mark();
-    let steps = (frame.clone(), t.locations.clone());
-    t.unlike = false;
+    let steps = (frame.clone(), t.frames.locations.clone());
+    t.flow.unlike = false;
     let answer = near(t, frame);
-    let unlike = std::mem::take(&mut t.unlike);
-    if !unlike || t.tails == MOST || !matches!(answer, Err(Stop::Break(_))) {
+    let unlike = std::mem::take(&mut t.flow.unlike);
+    if !unlike || t.flow.tails == MOST || !matches!(answer, Err(Stop::Break(_))) {
         return answer;
     }
-    (*frame, t.locations) = steps;
+    (*frame, t.frames.locations) = steps;
     t.rollback(mark);
-    t.tails += 1;
+    t.flow.tails += 1;
     let further = far(t, frame);
-    t.tails -= 1;
-    t.unlike = false;
+    t.flow.tails -= 1;
+    t.flow.unlike = false;
     // The first reason names what the user wrote.
     further.or(answer)
 }
@@ -56,27 +56,27 @@ pub fn knowing<'py, T>(
     holds: bool,
     follow: impl FnOnce(&mut Tracer<'py>) -> T,
 ) -> T {
-    let known = t.decided.len();
+    let known = t.flow.decided.len();
     let symbol = deciding(t, value);
-    t.decided.extend(symbol.map(|symbol| (symbol, holds)));
+    t.flow.decided.extend(symbol.map(|symbol| (symbol, holds)));
     let answer = follow(t);
-    t.decided.truncate(known);
+    t.flow.decided.truncate(known);
     answer
 }
 
 /// Whether a condition holds on this way, where the way was taken for it.
 pub fn decided(t: &Tracer<'_>, value: VarId) -> Option<bool> {
     let symbol = deciding(t, value)?;
-    let mut known = t.decided.iter();
+    let mut known = t.flow.decided.iter();
     known.find(|(it, _)| *it == symbol).map(|(_, holds)| *holds)
 }
 
 /// Whether nobody sees the lists and dicts of the frame behind two ways: it is the outermost one
 /// and returns tensors, numbers or constants, and nothing else outlives it.
 pub fn hides_containers(t: &Tracer<'_>, ways: [&Way; 2]) -> bool {
-    let alone = t.simulated.len() == 1
-        && t.running.is_empty()
-        && t.raised.is_empty()
+    let alone = t.frames.simulated.len() == 1
+        && t.frames.running.is_empty()
+        && t.exceptions.raised.is_empty()
         && t.left_behind.is_empty()
         && !t.changes_what_exists();
     let plain =

@@ -67,7 +67,7 @@ impl Captured<'_> {
         let differentiable = carried
             .values()
             .any(|variable| !variable.meta.stop_gradient);
-        let differentiable = differentiable && t.entry_grad && !t.options.forward_only;
+        let differentiable = differentiable && t.goes_backward();
         let changes = |variable: &Carried| {
             let first = t.graph.meta(variable.first);
             first.is_none_or(|first| first.shape != variable.meta.shape)

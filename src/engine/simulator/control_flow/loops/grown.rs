@@ -9,15 +9,15 @@ use super::{Behind, Captured};
 impl Captured<'_> {
     /// Adds the loop to the graph; the answer is its results, and the locals behind it.
     pub(super) fn run(&self, t: &mut Tracer<'_>, condition: SymbolId) -> Step<Behind> {
-        let around = std::mem::take(&mut t.grown);
+        let around = std::mem::take(&mut t.flow.grown);
         let answer = self.run_with_rows(t, condition);
-        t.grown.extend(around);
+        t.flow.grown.extend(around);
         answer
     }
 
     /// The same: lists that have grown in its rounds are rows of a tensor in another attempt.
     fn run_with_rows(&self, t: &mut Tracer<'_>, condition: SymbolId) -> Step<Behind> {
-        let (mark, locations) = (t.mark(), t.locations.clone());
+        let (mark, locations) = (t.mark(), t.frames.locations.clone());
         let mut lists: Vec<(VarId, TensorMeta)> = Vec::new();
         loop {
             let grown: Vec<VarId> = lists.iter().map(|(list, _)| *list).collect();
@@ -25,7 +25,7 @@ impl Captured<'_> {
             if self.is_known || !matches!(answer, Err(Stop::Break(_))) {
                 return answer;
             }
-            let news: Vec<_> = std::mem::take(&mut t.grown);
+            let news: Vec<_> = std::mem::take(&mut t.flow.grown);
             let news = news
                 .into_iter()
                 .filter(|(list, _)| t.is_older(*list, &mark));
@@ -39,7 +39,7 @@ impl Captured<'_> {
                 return answer;
             }
             t.rollback(mark);
-            t.locations.clone_from(&locations);
+            t.frames.locations.clone_from(&locations);
             for (list, meta) in &lists {
                 grown_lists::become_rows(t, *list, meta)?;
             }

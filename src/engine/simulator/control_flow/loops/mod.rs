@@ -156,10 +156,12 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
     if region.iterates == Some(at) {
         return continues(t, frame).map(Some);
     }
-    let (yes, no) = match code.instructions[at].instr {
-        Instr::PopJumpIfTrue { target } => (target, at + 1),
-        Instr::PopJumpIfFalse { target } => (at + 1, target),
-        _ => return Ok(None),
+    let (yes, no) = if let Instr::PopJumpIfTrue { target } = code.instructions[at].instr {
+        (target, at + 1)
+    } else if let Instr::PopJumpIfFalse { target } = code.instructions[at].instr {
+        (at + 1, target)
+    } else {
+        return Ok(None);
     };
     let goes_on = |yes, no| match (flow::place(&code, yes), flow::place(&code, no)) {
         leads if leads == (region.start, region.exit) => Some(true),

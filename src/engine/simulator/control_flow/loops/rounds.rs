@@ -82,7 +82,7 @@ impl Captured<'_> {
             for (slot, variable) in &carried {
                 let symbol = t.graph.placeholder(t.py, variable.meta.clone())?;
                 leading.push(symbol);
-                t.carried.push(symbol);
+                t.flow.carried.push(symbol);
                 // The first round has the parameter itself.
                 if carried_aliases::class_of_input(t, variable.first).is_some() {
                     carried_aliases::note(t, symbol, variable.first);
@@ -129,9 +129,9 @@ impl Captured<'_> {
             let below = frame.stack.len() - usize::from(range.is_some());
             let stack = frame.stack[..below].to_vec();
             region.returns.begin(t, &mut frame, stack);
-            let locations = t.locations.clone();
+            let locations = t.frames.locations.clone();
             let (end, value) = region::run_to(t, &mut frame, None)?;
-            t.locations = locations;
+            t.frames.locations = locations;
             if end != End::Next {
                 return refuse(t, "the function returns from inside of the loop");
             }
@@ -206,7 +206,7 @@ impl Captured<'_> {
                 }
                 (Piece::Same(_), Piece::Tensor(symbol, _)) => {
                     let stops = way.cut.meta(symbol).is_some_and(|meta| meta.stop_gradient);
-                    let flows = t.entry_grad && !t.options.forward_only;
+                    let flows = t.goes_backward();
                     if flows && !stops {
                         return refuse(t, "a tensor with a gradient is changed in place inside");
                     }

@@ -177,7 +177,14 @@ fn object(piece: &Piece) -> Option<VarId> {
     match piece {
         Piece::Same(id) => Some(*id),
         Piece::Tensor(_, object) => *object,
-        _ => None,
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::Number(_)
+        | Piece::Const(_)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Other(_) => None,
     }
 }
 
@@ -196,7 +203,15 @@ fn open_tuple(t: &mut Tracer<'_>, piece: &Piece) -> Option<Piece> {
                 None
             }
         }
-        _ => None,
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::Tensor(..)
+        | Piece::Number(_)
+        | Piece::Const(_)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Other(_) => None,
     }
 }
 
@@ -247,7 +262,7 @@ pub fn same_class(a: &Option<Obj>, b: &Option<Obj>) -> bool {
 /// Stops where gradients are off, and a way hands on a tensor that has them: behind it they flow to that tensor
 /// itself, past the operation. Those of a PyLayer flow as it says.
 pub fn keeps_no_gradient(t: &Tracer<'_>, meta: &TensorMeta, what: &str) -> Step<()> {
-    if t.grad_enabled || meta.stop_gradient || t.custom_gradients > 0 {
+    if t.grad.enabled || meta.stop_gradient || t.grad.custom > 0 {
         return Ok(());
     }
     refuse(
@@ -269,7 +284,7 @@ pub fn refuse<T>(t: &Tracer<'_>, message: impl Into<String>) -> Step<T> {
 
 /// Stops where the graph has no value for what the ways leave: see `branches/tails.rs`.
 pub fn unlike<T>(t: &mut Tracer<'_>, message: impl Into<String>) -> Step<T> {
-    t.unlike = true;
+    t.flow.unlike = true;
     refuse(t, message)
 }
 

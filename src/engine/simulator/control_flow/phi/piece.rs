@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use crate::frame::Modules;
 use crate::graph::{BlockOutput, SymbolId, TensorMeta};
 use crate::obj::Obj;
+use crate::ops::FULL;
 use crate::simulator::tracer::function_graph::Cut;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Form, Key, Kind, VarId};
@@ -189,7 +190,12 @@ pub fn symbol(
             }
         }
         Piece::Const(value) => constant(t, cut, value)?,
-        _ => None,
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Other(_) => None,
     })
 }
 
@@ -201,7 +207,7 @@ fn constant(
     let Some((dtype, meta)) = crate::simulator::tensor_scalar::number_meta(t, value)? else {
         return Ok(None);
     };
-    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
+    let full = Obj::from(t.py.module("paddle")?.getattr(FULL)?);
     let symbol = cut.constant(&full, value.clone(), dtype, meta.clone());
     Ok(Some((BlockOutput::Inner(symbol), meta, true)))
 }

@@ -10,6 +10,7 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
+use crate::ops::FULL;
 use crate::paddle::tensor_meta;
 use crate::reason::BreakId;
 use crate::tracker::Tracker;
@@ -145,7 +146,7 @@ pub fn is_single_int(value: i64) -> bool {
 
 /// A tensor of these dims that has the digits of a number that is known.
 pub fn filled(t: &mut Tracer<'_>, dims: &[i64], id: VarId, dtype: DType) -> Step<VarId> {
-    let full = Obj::from(t.py.module("paddle")?.getattr("full")?);
+    let full = Obj::from(t.py.module("paddle")?.getattr(FULL)?);
     let dims = dims.iter().map(|dim| t.int(*dim)).collect();
     let args = [t.add(Kind::List(dims)), id, t.str(dtype.as_str())];
     tensors::capture(t, Callee::Api(full), None, &args, &[], &mut |_| None)
@@ -262,11 +263,9 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
 /// # Errors
 /// When Paddle cannot make it.
 pub fn tensor_of<'py>(py: Python<'py>, value: Value, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
-    static FULL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let full = FULL
-        .get_or_try_init(py, || {
-            py.module("paddle")?.getattr("full").map(Bound::unbind)
-        })?
+    static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let full = FUNCTION
+        .get_or_try_init(py, || py.module("paddle")?.getattr(FULL).map(Bound::unbind))?
         .bind(py);
     let shape: [i64; 0] = [];
     let dtype = PyString::intern(py, dtype.as_str());

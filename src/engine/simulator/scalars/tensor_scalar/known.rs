@@ -117,12 +117,12 @@ pub(in crate::simulator) fn truth(t: &mut Tracer<'_>, value: VarId) -> Option<bo
     }
     let (symbol, is_number) = t.kind(value).form().symbol()?;
     // The state around the frame is that of the operations.
-    if t.auto_casts > 0 || !is_number && super::is_truth_of_users(t) {
+    if t.grad.auto_casts > 0 || !is_number && super::is_truth_of_users(t) {
         return None;
     }
-    let mut known = std::mem::take(&mut t.known_numbers);
+    let mut known = std::mem::take(&mut t.flow.known_numbers);
     let found = known.compute(t, symbol);
-    t.known_numbers = known;
+    t.flow.known_numbers = known;
     let found = found?;
     match is_number {
         true => found.ne(0).ok(),

@@ -15,7 +15,7 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::ops::{ASTYPE, TO_TENSOR};
+use crate::ops::{ASTYPE, FULL, TO_TENSOR};
 use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
@@ -108,7 +108,7 @@ pub(in crate::simulator) fn method(
     mut rest: Vec<Arg>,
 ) -> Step<SymbolId> {
     rest.insert(0, Arg::Symbol(receiver));
-    t.graph.set_grad_enabled(t.grad_enabled);
+    t.graph.set_grad_enabled(t.grad.enabled);
     let loc = t.loc();
     let callee = Callee::Method(Arc::from(name));
     match t
@@ -162,7 +162,7 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
         Arg::Const(value.clone()),
         Arg::Const(dtype),
     ];
-    Ok(function(t, "paddle", "full", args)?.as_symbol())
+    Ok(function(t, "paddle", FULL, args)?.as_symbol())
 }
 
 /// The operands of an operator (`None`: a comparison). A number next to a tensor takes the tensor's dtype, as Python
@@ -304,13 +304,11 @@ pub(in crate::simulator) fn quotient_part(
     name: &str,
     number: Arg,
 ) -> Step<Arg> {
-    match number {
-        Arg::Const(value) if name == "__floordiv__" => {
-            let symbol = self::number(t, &value)?;
-            Ok(symbol.map_or(Arg::Const(value), Arg::Symbol))
-        }
-        number => Ok(number),
+    if let (Arg::Const(value), "__floordiv__") = (&number, name) {
+        let symbol = self::number(t, value)?;
+        return Ok(symbol.map_or(number, Arg::Symbol));
     }
+    Ok(number)
 }
 
 /// `a op b` on whole numbers of the graph; `None` when neither is one.
@@ -350,7 +348,16 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
     let grows = match op {
         BinOp::Add | BinOp::Sub => !step,
         BinOp::Mul => true,
-        _ => false,
+        BinOp::And
+        | BinOp::FloorDiv
+        | BinOp::LShift
+        | BinOp::MatMul
+        | BinOp::Rem
+        | BinOp::Or
+        | BinOp::Pow
+        | BinOp::RShift
+        | BinOp::TrueDiv
+        | BinOp::Xor => false,
     };
     if let (Some(made), true) = (made, grows) {
         item::fits(t, op, a, b)?;

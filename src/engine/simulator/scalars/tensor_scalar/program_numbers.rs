@@ -92,9 +92,10 @@ pub fn shift(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<V
         return refuse(t, "such a shift of a number of the graph");
     };
     let factor = t.int(1 << by);
-    let op = match op {
-        BinOp::LShift => BinOp::Mul,
-        _ => BinOp::FloorDiv,
+    let op = if op == BinOp::LShift {
+        BinOp::Mul
+    } else {
+        BinOp::FloorDiv
     };
     tensor_scalar::arithmetic(t, op, a, factor)
 }
@@ -283,7 +284,21 @@ pub fn numbers_class(t: &mut Tracer<'_>, id: VarId) -> Option<Type> {
         Some(symbol) => match t.graph.meta(symbol)?.dtype {
             DType::Int64 => Some(Type::Int),
             DType::Float64 => Some(Type::Float),
-            _ => None,
+            DType::Bool
+            | DType::UInt8
+            | DType::Int8
+            | DType::UInt16
+            | DType::Int16
+            | DType::UInt32
+            | DType::Int32
+            | DType::UInt64
+            | DType::Float32
+            | DType::Complex64
+            | DType::Complex128
+            | DType::Float16
+            | DType::BFloat16
+            | DType::Float8E4M3
+            | DType::Float8E5M2 => None,
         },
     }
 }

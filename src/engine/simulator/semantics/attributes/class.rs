@@ -8,13 +8,14 @@ use pyo3::types::{PyFunction, PyType};
 use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{Obj, getter_of, is_attr, is_builtin_method, is_named, of_type};
+use crate::obj::{Obj, getter_of, is_attr, is_builtin_method, is_enumeration, is_named, of_type};
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{Step, Tracer, classes, fold, pylayer, tracer};
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
+use super::descriptors;
 use super::descriptors::{Descriptor, bind, descriptor, user_descriptor, wrapped_function};
 use super::is_of_enum_module;
 use super::lookup::{class_of, guard_type_attr, is_holder, lookup, lookup_after, only_names};
@@ -67,10 +68,10 @@ pub(in crate::simulator) fn of_class(
     if found.is_exact_instance_of::<PyFunction>() {
         return Ok(Some(t.wrap(&found, tracker)));
     }
-    if is_named(&found, "staticmethod") {
+    if descriptors::is_static(&found) {
         return wrapped_function(t, &found, tracker).map(Some);
     }
-    if is_named(&found, "classmethod") {
+    if descriptors::is_of_class(&found) {
         let function = wrapped_function(t, &found, tracker)?;
         return Ok(Some(t.add(Kind::Method {
             receiver: obj,
@@ -106,8 +107,7 @@ pub(in crate::simulator) fn of_class(
             kwargs: Vec::new(),
         })));
     }
-    if is_named(&found, "classmethod_descriptor") || is_attr(&class.get_type(), "enum", "EnumType")
-    {
+    if is_named(&found, "classmethod_descriptor") || is_enumeration(&class) {
         return Ok(Some(t.constant(&value)));
     }
     t.stop(
@@ -121,7 +121,7 @@ pub(in crate::simulator) fn of_class(
 fn may_run_code(getter: &Bound<'_, PyAny>) -> bool {
     if is_builtin_method(getter) {
         let owner = getter.getattr("__objclass__");
-        return owner.is_ok_and(|owner| is_attr(&owner, "builtins", "classmethod"));
+        return owner.is_ok_and(|owner| is_attr(&owner, "builtins", descriptors::CLASS_METHOD));
     }
     !is_of_enum_module(getter)
 }
@@ -230,11 +230,11 @@ pub(in crate::simulator) fn of_super(
         if found.is_exact_instance_of::<PyFunction>() {
             return Ok(t.wrap(&found, tracker));
         }
-        if !is_named(&found, "classmethod") && !is_named(&found, "staticmethod") {
+        if !descriptors::is_of_class(&found) && !descriptors::is_static(&found) {
             return t.unsupported(format!("super().{name} of a class"));
         }
     }
-    if is_named(&found, "property") {
+    if descriptors::is_property(&found) {
         let getter = getter_of(&found)?;
         let getter = t.constant(&getter);
         return call(t, getter, &[receiver], &[]);

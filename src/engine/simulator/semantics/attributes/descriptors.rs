@@ -28,7 +28,7 @@ pub(in crate::simulator) fn wrapped_function(
     let binds = lookup(&function.get_type(), "__get__").is_some();
     if !function.is_exact_instance_of::<PyFunction>()
         && (binds || !function.is_callable())
-        && !is_named(found, "staticmethod")
+        && !is_static(found)
     {
         // Until 3.12 it is bound itself; afterwards it need not even be callable.
         return t.unsupported("a classmethod of something else than a function");
@@ -36,6 +36,24 @@ pub(in crate::simulator) fn wrapped_function(
     let tracker = Arc::new(Tracker::Member(tracker, Arc::from("__func__")));
     Ok(t.wrap(&function, tracker))
 }
+
+/// Whether this is a `property`, and of no subclass.
+pub(super) fn is_property(found: &Bound<'_, PyAny>) -> bool {
+    is_named(found, "property")
+}
+
+/// Whether this is a `staticmethod`, and of no subclass.
+pub(super) fn is_static(found: &Bound<'_, PyAny>) -> bool {
+    is_named(found, "staticmethod")
+}
+
+/// Whether this is a `classmethod`, and of no subclass.
+pub fn is_of_class(found: &Bound<'_, PyAny>) -> bool {
+    is_named(found, CLASS_METHOD)
+}
+
+/// The type of methods of classes.
+pub(super) const CLASS_METHOD: &str = "classmethod";
 
 pub(super) enum Descriptor {
     Data,
@@ -66,7 +84,7 @@ pub(super) fn data_descriptor(
     tracker: TrackerRef,
     name: &str,
 ) -> Step<VarId> {
-    if is_named(found, "property") {
+    if is_property(found) {
         let getter = getter_of(found)?;
         if getter.is_none() {
             return t.stop(
@@ -248,10 +266,10 @@ pub(super) fn bind(
             function,
         }));
     }
-    if is_named(found, "staticmethod") {
+    if is_static(found) {
         return wrapped_function(t, found, tracker);
     }
-    if is_named(found, "classmethod") {
+    if is_of_class(found) {
         let function = wrapped_function(t, found, tracker)?;
         let receiver = t.constant(&class.bind(t.py).clone());
         return Ok(t.add(Kind::Method { receiver, function }));

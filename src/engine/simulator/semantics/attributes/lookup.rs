@@ -5,9 +5,10 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
+use super::descriptors;
 use crate::guard::GuardKind;
 use crate::native;
-use crate::obj::{Obj, is_named, is_slot_wrapper};
+use crate::obj::{Obj, is_slot_wrapper};
 use crate::reason::BreakKind;
 use crate::simulator::{Step, Tracer, classes, tracer};
 use crate::tracker::{Tracker, TrackerRef};
@@ -91,7 +92,7 @@ pub fn guard_type_attr(
 
 /// An exact `staticmethod` or `classmethod`.
 pub(super) fn is_holder(found: &Bound<'_, PyAny>) -> bool {
-    is_named(found, "staticmethod") || is_named(found, "classmethod")
+    descriptors::is_static(found) || descriptors::is_of_class(found)
 }
 
 /// Stops where a class says something else about the class of its instances.

@@ -18,6 +18,7 @@ use crate::guard::GuardKind;
 use crate::native;
 use crate::obj::{Obj, getter_of, is_builtin_method, is_named, text_of};
 use crate::reason::BreakKind;
+use crate::simulator::methods::names::{APPEND, EXTEND};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{FunctionVar, Kind, ObjectVar, VarId};
 
@@ -31,7 +32,7 @@ use descriptors::{Descriptor, SETS, bind, descriptor};
 pub(in crate::simulator) use instance::of_instance;
 use lookup::class_of;
 
-pub(in crate::simulator) use descriptors::wrapped_function;
+pub(in crate::simulator) use descriptors::{is_of_class, wrapped_function};
 pub use instance::{generic_or_raise, instance_dict, instance_value};
 pub use lookup::{guard_type_attr, inherits, lookup, own_class, tells_class};
 pub(in crate::simulator) use store::{
@@ -61,10 +62,10 @@ fn missing<T>(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<T> {
 
 /// `obj.name`; `None` when there is no such attribute.
 pub fn try_get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<Option<VarId>> {
-    if let Some(reads) = &mut t.reads {
+    if let Some(reads) = &mut t.replays.reads {
         reads.note_name(name);
     }
-    if matches!(name, "append" | "extend") && t.is_unread_list(obj) {
+    if matches!(name, APPEND | EXTEND) && t.is_unread_list(obj) {
         return Ok(Some(t.add(Kind::BoundBuiltin {
             receiver: obj,
             name: Arc::from(name),
@@ -417,7 +418,7 @@ pub(in crate::simulator) fn of_named_tuple(
                 function,
             })));
         }
-        if is_named(found, "property") && !getter_of(found)?.is_none() {
+        if descriptors::is_property(found) && !getter_of(found)?.is_none() {
             guard_type_attr(t, &Obj::from(&class), name, Some(found));
             let getter = getter_of(found)?;
             let getter = t.constant(&getter);

@@ -12,6 +12,7 @@ use crate::simulator::{Step, Tracer, classes, exceptions, inplace, layers, prove
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{AttrOp, FunctionVar, Kind, ObjectVar, TensorVar, VarId};
 
+use super::descriptors;
 use super::descriptors::{
     Descriptor, SETS, call_descriptor, check_slot, descriptor, is_of_users, is_slot,
 };
@@ -114,7 +115,7 @@ pub fn set_on_layer(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) ->
         classes::guard_descriptor(t, found, SETS);
     }
     match &found {
-        Some(found) if is_named(found, "property") => {
+        Some(found) if descriptors::is_property(found) => {
             if registers {
                 return t.stop(
                     BreakId::Assignment,
@@ -219,7 +220,7 @@ pub fn set_plainly(t: &mut Tracer<'_>, obj: VarId, name: &str, value: VarId) -> 
     let tracker = guard_type_attr(t, &object.class, name, found.as_ref());
     let mut slot = false;
     if let Some(found) = &found {
-        if is_named(found, "property") {
+        if descriptors::is_property(found) {
             let setter = found.getattr("fset")?;
             if setter.is_none() {
                 return exceptions::throw(t, "AttributeError");
@@ -284,7 +285,7 @@ fn write_through(
         // It may be a part of another one.
         t.guard_identity(obj);
         let layer = t.value(obj).map(Obj::from);
-        t.written_layers.extend(layer);
+        t.deferred.written_layers.extend(layer);
     }
     t.vars.mutate(obj, |var| {
         if let Kind::Object(object) | Kind::Layer(object) = &mut var.kind {
@@ -335,7 +336,7 @@ pub(in crate::simulator) fn delete_of_instance(
     let found = lookup(&class, name);
     let is_plain = lookup(&class, "__delattr__").is_none_or(|own| is_generic(&own, "__delattr__"));
     if let (Some(found), true) = (&found, is_plain) {
-        let deleter = match is_named(found, "property") {
+        let deleter = match descriptors::is_property(found) {
             true => Some(found.getattr("fdel")?).filter(|deleter| !deleter.is_none()),
             false => None,
         };

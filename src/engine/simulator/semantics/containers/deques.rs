@@ -7,44 +7,69 @@ use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakId;
-use crate::simulator::tracer::contents::{LIST_WRITERS, SEQUENCES};
+use crate::simulator::methods::names::{APPEND, CLEAR, COPY, EXTEND};
+use crate::simulator::methods::row::{Inherited, MANY, MethodCall, MethodRow, find};
 use crate::variables::{IterVar, Kind, ObjectVar, VarId};
 
 use crate::bytecode::CmpOp;
 use crate::simulator::{Kwargs, Step, Tracer};
 use crate::simulator::{comparisons, iterate, methods, subscript};
 
-/// Methods that change it in a way that its iterators notice. Those of lists that are not among
-/// them change what it holds, and not its length.
-const NOTICED: &[&str] = &[
-    "__delitem__",
-    "append",
-    "appendleft",
-    "clear",
-    "extend",
-    "extendleft",
-    "insert",
-    "pop",
-    "popleft",
-    "remove",
-    "rotate",
+/// A method that does what that of lists does.
+macro_rules! as_list {
+    ($name:expr) => {
+        MethodRow::new($name, (0, MANY), |t, call| on_list(t, call, $name))
+    };
+}
+
+/// A method that does so with an item: a deque has no slices.
+macro_rules! item {
+    ($name:expr) => {
+        MethodRow::new($name, (0, MANY), |t, call| {
+            check_place(t, call)?;
+            on_list(t, call, $name)
+        })
+    };
+}
+
+/// Methods of deques. What no function says is done as lists do it.
+const DEQUE: &[MethodRow] = &[
+    MethodRow::new(APPEND, (1, 1), |t, call| add(t, call, call.args[0], true)).writes(),
+    MethodRow::new("appendleft", (1, 1), |t, call| {
+        add(t, call, call.args[0], false)
+    })
+    .writes(),
+    MethodRow::new(EXTEND, (1, 1), |t, call| extend(t, call, true)).writes(),
+    MethodRow::new("extendleft", (1, 1), |t, call| extend(t, call, false)).writes(),
+    MethodRow::new("pop", (0, 0), |t, call| pop(t, call, true)).writes(),
+    MethodRow::new("popleft", (0, 0), |t, call| pop(t, call, false)).writes(),
+    MethodRow::new("insert", (0, MANY), insert).writes(),
+    MethodRow::new("rotate", (0, 1), rotate).writes(),
+    as_list!(CLEAR).writes(),
+    as_list!("remove").writes(),
+    as_list!("reverse").writes(),
+    item!("__setitem__").writes(),
+    item!("__getitem__"),
+    MethodRow::new("__delitem__", (1, 1), delete_item).writes(),
+    as_list!("__len__"),
+    as_list!("__contains__"),
+    as_list!("__iter__"),
+    as_list!("index"),
+    as_list!("count"),
+    MethodRow::new(COPY, (0, 0), copy),
+    MethodRow::new("__iadd__", (1, 1), |t, call| {
+        let contents = contents_of(t, call.receiver)?;
+        refuse_iterated(t, contents)?;
+        extend(t, call, true)?;
+        Ok(call.receiver)
+    }),
+    MethodRow::new("__add__", (1, 1), sum),
+    MethodRow::new("__eq__", (1, 1), |t, call| compare(t, call, CmpOp::Eq)),
+    MethodRow::new("__ne__", (1, 1), |t, call| compare(t, call, CmpOp::Ne)),
 ];
 
-/// Methods that do something else than those of lists.
-const OWN: &[&str] = &[
-    "__add__",
-    "__eq__",
-    "__iadd__",
-    "__ne__",
-    "append",
-    "appendleft",
-    "copy",
-    "extend",
-    "extendleft",
-    "pop",
-    "popleft",
-    "rotate",
-];
+/// Those of them that change it in a way that its iterators do not notice: its length stays.
+const KEEPS_LENGTH: [&str; 2] = ["__setitem__", "reverse"];
 
 /// `collections.deque`.
 fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
@@ -58,11 +83,7 @@ pub fn is_exact(of: &Bound<'_, PyAny>) -> bool {
 
 /// Whether this is a method that is simulated.
 pub fn has(name: &str) -> bool {
-    SEQUENCES.contains(&name) || OWN.contains(&name) || writes(name)
-}
-
-fn writes(name: &str) -> bool {
-    NOTICED.contains(&name) || LIST_WRITERS.contains(&name)
+    find(&[DEQUE], name).is_some()
 }
 
 /// `deque(iterable, maxlen)`.
@@ -84,8 +105,7 @@ pub fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     };
     let deque = of(t, most)?;
     if let Some(over) = over {
-        let contents = contents_of(t, deque)?;
-        call(t, (deque, contents), "extend", &[over], &Vec::new())?;
+        call(t, deque, EXTEND, &[over], &[])?;
     }
     Ok(deque)
 }
@@ -132,113 +152,130 @@ fn contents_of_deque(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
 /// `deque.name(*args)`.
 pub fn call(
     t: &mut Tracer<'_>,
-    (deque, contents): (VarId, VarId),
+    deque: VarId,
     name: &str,
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
-    if writes(name) {
+    let Some(row) = find(&[DEQUE], name) else {
+        return t.stop(BreakId::ContainerMethod, format!("{name}() of a deque"));
+    };
+    let contents = contents_of(t, deque)?;
+    if row.inherited == Inherited::Writes {
         refuse_iterated(t, contents)?;
         // Iterators of others would notice how it is replayed.
-        if !NOTICED.contains(&name) && t.source(deque).is_some() {
+        if KEEPS_LENGTH.contains(&name) && t.source(deque).is_some() {
             return t.stop(
                 BreakId::ContainerMethod,
                 format!("{name}() of a deque that exists"),
             );
         }
     }
-    let items = len(t, contents)?;
-    let on_list = |t: &mut Tracer<'_>, name: &str, args: &[VarId]| {
-        methods::call(t, contents, name, args, &Vec::new())
+    len(t, contents)?;
+    if !kwargs.is_empty() {
+        return t.stop(BreakId::ContainerMethod, "a method of a deque with names");
+    }
+    let call = MethodCall {
+        receiver: deque,
+        args,
+        kwargs,
     };
-    match (name, args) {
-        _ if !kwargs.is_empty() => {
-            t.stop(BreakId::ContainerMethod, "a method of a deque with names")
-        }
-        ("append", [item]) => add(t, (deque, contents), *item, true),
-        ("appendleft", [item]) => add(t, (deque, contents), *item, false),
-        ("extend" | "extendleft", [over]) if *over != deque => {
-            let last = name == "extend";
-            iterate::for_each(t, *over, |t, item| {
-                add(t, (deque, contents), item, last).map(drop)
-            })?;
-            Ok(t.none())
-        }
-        ("__iadd__", [over]) if *over != deque => {
-            refuse_iterated(t, contents)?;
-            call(t, (deque, contents), "extend", &[*over], kwargs)?;
-            Ok(deque)
-        }
-        ("__add__", [other]) => {
-            let Some(more) = contents_of_deque(t, *other)? else {
-                return t.stop(
-                    BreakId::ContainerMethod,
-                    "a deque and another object are added",
-                );
-            };
-            let made = call(t, (deque, contents), "copy", &[], kwargs)?;
-            let target = contents_of(t, made)?;
-            call(t, (made, target), "extend", &[more], kwargs)?;
-            Ok(made)
-        }
-        ("__eq__" | "__ne__", [other]) => {
-            let Some(others) = contents_of_deque(t, *other)? else {
-                return t.stop(
-                    BreakId::ContainerMethod,
-                    "a deque and another object are compared",
-                );
-            };
-            let op = if name == "__eq__" {
-                CmpOp::Eq
-            } else {
-                CmpOp::Ne
-            };
-            comparisons::compare(t, op, contents, others)
-        }
-        ("popleft", []) if items > 0 => {
-            let first = t.int(0);
-            on_list(t, "pop", &[first])
-        }
-        ("pop", []) if items > 0 => on_list(t, "pop", &[]),
-        ("insert", [..]) if most(t, deque)?.is_some() => t.stop(
+    row.run(t, call)
+}
+
+fn on_list(t: &mut Tracer<'_>, call: MethodCall<'_>, name: &str) -> Step<VarId> {
+    let contents = contents_of(t, call.receiver)?;
+    methods::call(t, contents, name, call.args, &[])
+}
+
+fn refused<T>(t: &Tracer<'_>, name: &str) -> Step<T> {
+    t.stop(
+        BreakId::ContainerMethod,
+        format!("{name}() of a deque with these arguments"),
+    )
+}
+
+/// Each item at the right or left end.
+fn extend(t: &mut Tracer<'_>, call: MethodCall<'_>, last: bool) -> Step<VarId> {
+    let over = call.args[0];
+    if over == call.receiver {
+        return refused(t, if last { EXTEND } else { "extendleft" });
+    }
+    iterate::for_each(t, over, |t, item| add(t, call, item, last).map(drop))?;
+    Ok(t.none())
+}
+
+fn pop(t: &mut Tracer<'_>, call: MethodCall<'_>, last: bool) -> Step<VarId> {
+    let contents = contents_of(t, call.receiver)?;
+    if len(t, contents)? == 0 {
+        return refused(t, if last { "pop" } else { "popleft" });
+    }
+    if last {
+        return on_list(t, call, "pop");
+    }
+    let first = [t.int(0)];
+    let args = &first;
+    on_list(t, MethodCall { args, ..call }, "pop")
+}
+
+fn insert(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    if most(t, call.receiver)?.is_some() {
+        return t.stop(
             BreakId::ContainerMethod,
             "insert() into a deque with a maxlen",
-        ),
-        ("rotate", []) => rotate(t, contents, 1),
-        ("rotate", [by]) => match t.const_int(*by) {
-            Some(by) => rotate(t, contents, by),
-            None => t.stop(
-                BreakId::ContainerMethod,
-                "rotate() by a number that is not constant",
-            ),
-        },
-        ("copy", []) => {
-            let most = most(t, deque)?;
-            let made = of(t, most)?;
-            let target = contents_of(t, made)?;
-            methods::call(t, target, "extend", &[contents], kwargs)?;
-            Ok(made)
-        }
-        ("__getitem__" | "__delitem__", [key]) | ("__setitem__", [key, _]) => {
-            // A deque has no slices.
-            if t.const_int(*key).is_none() {
-                return t.stop(
-                    BreakId::ContainerMethod,
-                    "an item of a deque at such a place",
-                );
-            }
-            if name == "__delitem__" {
-                subscript::delete(t, contents, *key)?;
-                return Ok(t.none());
-            }
-            on_list(t, name, args)
-        }
-        _ if !OWN.contains(&name) => on_list(t, name, args),
+        );
+    }
+    on_list(t, call, "insert")
+}
+
+fn sum(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let Some(more) = contents_of_deque(t, call.args[0])? else {
+        return t.stop(
+            BreakId::ContainerMethod,
+            "a deque and another object are added",
+        );
+    };
+    let made = copy(t, call)?;
+    self::call(t, made, EXTEND, &[more], &[])?;
+    Ok(made)
+}
+
+fn compare(t: &mut Tracer<'_>, call: MethodCall<'_>, op: CmpOp) -> Step<VarId> {
+    let contents = contents_of(t, call.receiver)?;
+    let Some(others) = contents_of_deque(t, call.args[0])? else {
+        return t.stop(
+            BreakId::ContainerMethod,
+            "a deque and another object are compared",
+        );
+    };
+    comparisons::compare(t, op, contents, others)
+}
+
+fn copy(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let contents = contents_of(t, call.receiver)?;
+    let most = most(t, call.receiver)?;
+    let made = of(t, most)?;
+    let target = contents_of(t, made)?;
+    methods::call(t, target, EXTEND, &[contents], &[])?;
+    Ok(made)
+}
+
+/// A deque has no slices.
+fn check_place(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<()> {
+    match call.args.first() {
+        Some(key) if t.const_int(*key).is_some() => Ok(()),
         _ => t.stop(
             BreakId::ContainerMethod,
-            format!("{name}() of a deque with these arguments"),
+            "an item of a deque at such a place",
         ),
     }
+}
+
+fn delete_item(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    check_place(t, call)?;
+    let contents = contents_of(t, call.receiver)?;
+    subscript::delete(t, contents, call.args[0])?;
+    Ok(t.none())
 }
 
 fn len(t: &mut Tracer<'_>, contents: VarId) -> Step<usize> {
@@ -253,20 +290,16 @@ fn len(t: &mut Tracer<'_>, contents: VarId) -> Step<usize> {
 }
 
 /// An item at the right or left end: the one at the other end goes where there are too many.
-fn add(
-    t: &mut Tracer<'_>,
-    (deque, contents): (VarId, VarId),
-    item: VarId,
-    last: bool,
-) -> Step<VarId> {
+fn add(t: &mut Tracer<'_>, call: MethodCall<'_>, item: VarId, last: bool) -> Step<VarId> {
+    let contents = contents_of(t, call.receiver)?;
     let first = t.int(0);
     match last {
-        true => methods::call(t, contents, "append", &[item], &Vec::new())?,
-        false => methods::call(t, contents, "insert", &[first, item], &Vec::new())?,
+        true => methods::call(t, contents, APPEND, &[item], &[])?,
+        false => methods::call(t, contents, "insert", &[first, item], &[])?,
     };
-    if most(t, deque)?.is_some_and(|most| most < len(t, contents).unwrap_or(0)) {
+    if most(t, call.receiver)?.is_some_and(|most| most < len(t, contents).unwrap_or(0)) {
         let gone: &[VarId] = if last { &[first] } else { &[] };
-        methods::call(t, contents, "pop", gone, &Vec::new())?;
+        methods::call(t, contents, "pop", gone, &[])?;
     }
     Ok(t.none())
 }
@@ -292,7 +325,18 @@ pub fn most(t: &mut Tracer<'_>, deque: VarId) -> Step<Option<usize>> {
     Ok(most)
 }
 
-fn rotate(t: &mut Tracer<'_>, contents: VarId, by: i64) -> Step<VarId> {
+fn rotate(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let by = match call.args.first() {
+        Some(by) => t.const_int(*by),
+        None => Some(1),
+    };
+    let Some(by) = by else {
+        return t.stop(
+            BreakId::ContainerMethod,
+            "rotate() by a number that is not constant",
+        );
+    };
+    let contents = contents_of(t, call.receiver)?;
     t.vars.mutate(contents, |var| {
         if let Kind::List(items) = &mut var.kind {
             if !items.is_empty() {

@@ -4,6 +4,7 @@
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::simulator::call::call;
+use crate::simulator::methods::names::{EXTEND, UPDATE};
 use crate::simulator::operators::{is_not_implemented, is_object};
 use crate::simulator::{
     Step, Tracer, attributes, comparisons, methods, program_numbers, tensor_scalar, truth,
@@ -31,7 +32,17 @@ pub fn sequence_operator(
     let made = match op {
         BinOp::Add => sum(t, inplace, is_shape, (a, &left), (b, &right))?,
         BinOp::Mul => product(t, inplace, (a, &left), (b, &right))?,
-        _ => None,
+        BinOp::And
+        | BinOp::FloorDiv
+        | BinOp::LShift
+        | BinOp::MatMul
+        | BinOp::Rem
+        | BinOp::Or
+        | BinOp::Pow
+        | BinOp::RShift
+        | BinOp::Sub
+        | BinOp::TrueDiv
+        | BinOp::Xor => None,
     };
     Ok(made)
 }
@@ -69,7 +80,7 @@ fn sum(
                 }
             }
         }
-        methods::call(t, a, "extend", &[b], &[])?;
+        methods::call(t, a, EXTEND, &[b], &[])?;
         return Ok(Some(a));
     }
     let (Kind::Tuple(items, named), Kind::Tuple(more, other)) = (left, right) else {
@@ -152,7 +163,7 @@ pub fn dict_operator(
         return Ok(None);
     }
     let target = if inplace { a } else { t.add(left.clone()) };
-    methods::call(t, target, "update", &[b], &[])?;
+    methods::call(t, target, UPDATE, &[b], &[])?;
     Ok(Some(target))
 }
 

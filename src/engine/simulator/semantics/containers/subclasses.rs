@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyList, PyType};
 use crate::native;
 use crate::obj::{Obj, ordered_dict};
 use crate::reason::BreakKind;
+use crate::simulator::methods::names::{CLEAR, EXTEND, UPDATE};
 use crate::variables::{DictVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::attributes::lookup;
@@ -84,7 +85,7 @@ pub fn init(
     if args.is_empty() && kwargs.is_empty() {
         return if let Kind::List(_) = t.kind(contents) {
             // A list begins anew.
-            methods::call(t, contents, "clear", args, kwargs).map(Some)
+            methods::call(t, contents, CLEAR, args, kwargs).map(Some)
         } else {
             Ok(Some(t.none()))
         };
@@ -92,12 +93,12 @@ pub fn init(
     let kind = t.kind(contents);
     let method = if let Kind::List(items) = kind {
         match items.is_empty() && kwargs.is_empty() {
-            true => "extend",
+            true => EXTEND,
             false => return Ok(None),
         }
     } else if let Kind::Dict(dict) = kind {
         if dict.class.is_none() {
-            "update"
+            UPDATE
         } else if dict.items.is_empty() {
             // It sets one item after the other through `self[key] = value`.
             let class = object.class.bind(t.py).cast::<PyType>().cloned();
@@ -106,7 +107,7 @@ pub fn init(
             classes::guard_names(t, &class, &["__setitem__"]);
             let plain = base.getattr("__setitem__")?;
             match own.is_some_and(|own| own.is(&plain)) {
-                true => "update",
+                true => UPDATE,
                 false => return Ok(None),
             }
         } else {

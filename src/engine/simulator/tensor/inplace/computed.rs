@@ -155,7 +155,7 @@ pub(super) fn is_kept(t: &Tracer<'_>, tensor: VarId, views: &[VarId]) -> bool {
     let graph = Statements::of_graph(t);
     let keep =
         |id: &VarId| matches!(t.vars.kind(*id), Kind::Tensor(var) if graph.keep(t, var.symbol));
-    let has_gradients = t.entry_grad && !t.options.forward_only;
+    let has_gradients = t.goes_backward();
     has_gradients && is_changed(t, tensor) && views.iter().chain([&tensor]).any(keep)
 }
 
@@ -211,7 +211,7 @@ fn is_computed_alike(t: &mut Tracer<'_>, tensor: VarId, made: &Made) -> PyResult
         return Ok(false);
     }
     // What runs again on the way back reads the real tensor.
-    if !t.run_again.is_empty() || t.graph.sir.has_regions() {
+    if !t.replays.operations.is_empty() || t.graph.sir.has_regions() {
         return Ok(false);
     }
     let Some(now) = own_symbol(t, tensor) else {
@@ -266,12 +266,13 @@ fn lies_apart(t: &mut Tracer<'_>, tensor: VarId) -> PyResult<bool> {
         if !is_tensor || input.value.is(&real) {
             continue;
         }
-        match &*input.tracker {
-            // It is made for each call.
-            Tracker::Number(..) => continue,
-            // The array is what may lie in its storage.
-            Tracker::Array(..) => return Ok(false),
-            _ => {}
+        // It is made for each call.
+        if matches!(*input.tracker, Tracker::Number(..)) {
+            continue;
+        }
+        // The array is what may lie in its storage.
+        if matches!(*input.tracker, Tracker::Array(..)) {
+            return Ok(false);
         }
         let other = input.value.bind(t.py);
         if !abi::are_apart(t.py, real.bind(t.py).as_ptr(), other.as_ptr()) {

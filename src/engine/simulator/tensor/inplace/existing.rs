@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::bytecode::Loc;
 use crate::frame::Modules;
 use crate::graph::{DType, SymbolId, TensorMeta};
-use crate::ops::{Fact, InPlaceTakes, facts};
+use crate::ops::{Fact, InPlaceTakes, facts, said};
 use crate::simulator::deferred::{self, DeferredCall};
 use crate::simulator::{Kwargs, Step, Tracer, alias_analysis, carried_aliases, pylayer, tensors};
 use crate::variables::{Kind, TensorVar, VarId};
@@ -26,10 +26,7 @@ fn known(name: &str) -> Option<(&str, InPlaceTakes)> {
         false => name,
     };
     let form = name.strip_suffix('_')?;
-    facts(form).iter().find_map(|fact| match fact {
-        Fact::InPlaceOfExisting(takes) => Some((form, *takes)),
-        _ => None,
-    })
+    said!(facts(form), Fact::InPlaceOfExisting(takes) => (form, *takes))
 }
 
 /// Defers `tensor.name(*args)`; the answer is its result, `None` where it is not deferred.
@@ -90,7 +87,7 @@ pub fn defer(
     let form = known.map_or(items::SET, |(form, _)| form);
     let can_be_computed = computed::can_be(form);
     give_up_views(t, tensor);
-    let made = match can_be_computed && t.options.detours.computed.contains(&t.outermost) {
+    let made = match can_be_computed && t.options.detours.computed.contains(&t.frames.outermost) {
         true => computed::compute(t, tensor, form, &given[1..])?,
         false => None,
     };
@@ -123,7 +120,7 @@ pub fn defer(
     t.deferred.push(DeferredCall {
         call,
         through: None,
-        at: t.outermost,
+        at: t.frames.outermost,
         // No exception shows it.
         loc: Loc::default(),
         frames: Vec::new(),
@@ -143,14 +140,12 @@ fn can_defer(t: &mut Tracer<'_>, tensor: VarId) -> bool {
         return false;
     };
     let views: Vec<VarId> = views_of(t, tensor).collect();
-    let is_usual = t.regions == 0
+    let is_usual = !t.flow.is_captured()
         && !t.options.forward_only
-        && t.backward.is_none()
-        && t.custom_gradients == 0
-        && t.auto_casts == 0
-        && t.run_again.is_empty()
+        && t.grad.is_plain()
+        && t.replays.operations.is_empty()
         && !t.graph.sir.has_regions()
-        && !t.options.detours.not_deferred.contains(&t.outermost);
+        && !t.options.detours.not_deferred.contains(&t.frames.outermost);
     is_usual
         && t.vars.get(tensor).source.is_some()
         && is_outside(t, tensor, symbol)
@@ -226,7 +221,7 @@ fn value_for(t: &mut Tracer<'_>, tensor: VarId, value: VarId, meta: &TensorMeta)
     let own = tensors::meta_of(t, value)?;
     let alike = own.shape == meta.shape && own.dtype == meta.dtype;
     let shares = value != tensor && alias_analysis::root(&t.vars, value) == tensor;
-    (alike && !shares && (own.stop_gradient || !t.grad_enabled)).then_some(value)
+    (alike && !shares && (own.stop_gradient || !t.grad.enabled)).then_some(value)
 }
 
 /// The shape of `tensor[key]` for whole numbers and slices in range.

@@ -29,14 +29,14 @@ pub fn set_stop_gradient(t: &mut Tracer<'_>, tensor: VarId, stops: bool) -> Step
 fn existing(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
     let symbol = own_symbol(t, tensor)?;
     let meta = tensors::meta_of(t, tensor)?;
-    let is_followed = t.backward.is_some() || t.custom_gradients > 0 || t.runs_again;
-    let is_usual = t.regions == 0
+    let is_followed = t.grad.is_in_custom_operation() || t.replays.is_inside;
+    let is_usual = !t.flow.is_captured()
         && !is_followed
-        && t.run_again.is_empty()
+        && t.replays.operations.is_empty()
         && t.deferred.is_empty()
         && !t.graph.is_closed()
         // Elsewhere, what is written may need a gradient that it does not record.
-        && t.grad_enabled == t.entry_grad;
+        && t.grad.enabled == t.grad.at_entry;
     let is_it = t.vars.get(tensor).source.is_some() && t.graph.is_input(symbol);
     let is_alone = !is_shared(t, tensor, symbol)
         && !carried_aliases::is_of_two(t, symbol)
@@ -48,7 +48,7 @@ fn existing(t: &mut Tracer<'_>, tensor: VarId) -> Option<SymbolId> {
 /// `tensor.stop_gradient = True` for a tensor that the frame made: what is done with it from now on
 /// has no gradient. Whether it was captured.
 fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
-    if !t.grad_enabled || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
+    if !t.grad.enabled || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
         return Ok(false);
     }
     let result = arrays::detached(t, tensor)?;
@@ -65,8 +65,9 @@ fn stop_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
 fn begin_gradient(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     let is_cut = tensors::meta_of(t, tensor)
         .is_some_and(|meta| meta.stop_gradient && meta.dtype.is_differentiable());
-    let is_followed = t.backward.is_some() || t.custom_gradients > 0 || t.runs_again;
-    let is_plain = t.grad_enabled && t.entry_grad && t.regions == 0 && !is_followed && is_cut;
+    let is_followed = t.grad.is_in_custom_operation() || t.replays.is_inside;
+    let is_plain =
+        t.grad.enabled && t.grad.at_entry && !t.flow.is_captured() && !is_followed && is_cut;
     if !is_plain || own(t, tensor).is_none() || views_of(t, tensor).next().is_some() {
         return Ok(false);
     }

@@ -48,10 +48,10 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
         None => return Ok(false),
     };
     // Eager mode lets gradients flow to the tensor even without gradients: it becomes a leaf.
-    if !t.grad_enabled && tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient) {
+    if !t.grad.enabled && tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient) {
         return Ok(false);
     }
-    if t.entry_grad && alias_analysis::root(&t.vars, value) == tensor {
+    if t.grad.at_entry && alias_analysis::root(&t.vars, value) == tensor {
         let mut flows = |id| tensors::meta_of(t, id).is_some_and(|meta| !meta.stop_gradient);
         // Eager mode keeps the value for the gradient, sees that it changes with the tensor, and
         // refuses.
@@ -181,7 +181,7 @@ fn is_place(t: &mut Tracer<'_>, dim: (SymbolId, usize), known: i64, at: i64) -> 
         return Ok(holds);
     }
     // A dim that differs from round to round: the graph fails where there is no such place.
-    if t.regions == 0 {
+    if !t.flow.is_captured() {
         return Ok(false);
     }
     let now = arguments::number_statement(t, open)?;
@@ -211,7 +211,7 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
         .collect();
     let value = tensors::meta_of(t, value);
     // Eager mode computes a gradient of its own for it, of memory that nobody has written.
-    if t.entry_grad && value.as_ref().is_some_and(|value| !value.stop_gradient) {
+    if t.grad.at_entry && value.as_ref().is_some_and(|value| !value.stop_gradient) {
         return Ok(false);
     }
     let is_number = value

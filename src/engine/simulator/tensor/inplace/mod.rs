@@ -22,7 +22,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::frame::Modules;
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
-use crate::ops::{Fact, WHERE, facts, knows};
+use crate::ops::{Fact, WHERE, facts, knows, said};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::saved_for_backward::Statements;
@@ -188,7 +188,7 @@ pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
     // Eager mode takes them for a result of the value, whose way back raises.
     let flows =
         |t: &mut Tracer<'_>, id| tensors::meta_of(t, id).is_none_or(|meta| !meta.stop_gradient);
-    if t.grad_enabled && flows(t, value) {
+    if t.grad.enabled && flows(t, value) {
         return Ok(None);
     }
     Ok(set_value(t, tensor, value)?.then_some(tensor))
@@ -276,10 +276,7 @@ fn reads_itself(
 
 /// Whether the form in place takes numbers where the other takes tensors too.
 fn takes_numbers(t: &mut Tracer<'_>, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
-    let place = facts(form).iter().find_map(|fact| match fact {
-        Fact::InPlaceNumberAt(place) => Some(*place),
-        _ => None,
-    });
+    let place = said!(facts(form), Fact::InPlaceNumberAt(place) => *place);
     let number = place.and_then(|place| {
         let named = kwargs.last().map(|(_, number)| number);
         args.get(place).or(named).copied()
@@ -340,7 +337,7 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
         return Ok(false);
     };
     // Nothing goes backward through what is exported.
-    if !t.entry_grad || t.options.forward_only {
+    if !t.goes_backward() {
         return Ok(true);
     }
     // What was done with it before it was stopped may have kept it.
@@ -358,7 +355,7 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
     }
     // Without gradients, the tensor keeps the history of what it was.
     let differentiable = is_item || forgets(form);
-    Ok(t.grad_enabled && differentiable && Statements::of_graph(t).make_and_forget(t, symbol))
+    Ok(t.grad.enabled && differentiable && Statements::of_graph(t).make_and_forget(t, symbol))
 }
 
 /// The symbol of a tensor that is no view and of no subclass.
@@ -459,11 +456,11 @@ fn reform(t: &mut Tracer<'_>, tensor: VarId, result: VarId) -> Step<Option<VarId
     }
     // Nobody asks for one of what is exported.
     if begins && !t.options.forward_only {
-        if t.regions > 0 || t.options.detours.filled.contains(&t.outermost) {
+        if t.flow.is_captured() || t.options.detours.filled.contains(&t.frames.outermost) {
             return Ok(None);
         }
         t.only_the_interpreter_makes(tensor);
-        t.fills.insert(t.outermost);
+        t.grad.fills.insert(t.frames.outermost);
     }
     give_up_views(t, tensor);
     t.vars.mutate(tensor, |var| {

@@ -95,12 +95,12 @@ pub(super) fn chain(t: &mut Tracer<'_>, tensor: VarId, args: &[VarId]) -> Option
     }
     let root = next;
     let shares = |id: &VarId| *id != tensor && alias_analysis::root(&t.vars, *id) == root;
-    if t.regions > 0 || args.iter().any(shares) || own(t, root).is_none() {
+    if t.flow.is_captured() || args.iter().any(shares) || own(t, root).is_none() {
         return None;
     }
     let all: Vec<VarId> = views_of(t, root).chain([root]).collect();
     let graph = Statements::of_graph(t);
-    let has_gradients = t.entry_grad && !t.options.forward_only;
+    let has_gradients = t.goes_backward();
     let is_seen = |id: &VarId| {
         t.vars.kind(*id).tensor().is_none_or(|var| {
             t.graph.sir.has_gradient(var.symbol) || has_gradients && graph.keep(t, var.symbol)

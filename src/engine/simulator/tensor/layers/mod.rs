@@ -220,7 +220,7 @@ pub fn call(
     let written = matches!(t.kind(layer), Kind::Layer(object) if !object.writes.is_empty());
     let changed = |part: &Obj| is_below(&object, part.bind(t.py));
     let is_other = written
-        || t.written_layers.iter().any(changed)
+        || t.deferred.written_layers.iter().any(changed)
         || t.vars.has_changed_dicts() && is_changed_below(t, &object);
     if !is_other && !may_be_another(&object, Some(&source)) {
         if let Some(code) = LayerCode::of(&object, &mut t.seen.layer_code)? {

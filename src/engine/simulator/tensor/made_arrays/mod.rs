@@ -138,7 +138,7 @@ pub fn of_existing(
     };
     Some(ArrayVar {
         value: copy().ok().flatten()?,
-        at: t.outermost,
+        at: t.frames.outermost,
         shares: false,
         iterated: false,
     })
@@ -236,7 +236,7 @@ fn made<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>, from: &[VarId]) -> 
     value.call_method1("setflags", (false,))?;
     let array = ArrayVar {
         value: Obj::from(value),
-        at: t.outermost,
+        at: t.frames.outermost,
         shares: false,
         iterated: false,
     };
@@ -271,7 +271,7 @@ fn share(t: &mut Tracer<'_>, id: VarId) {
         return;
     };
     if !array.shares {
-        t.raised.push((id, array.at));
+        t.exceptions.raised.push((id, array.at));
         let kind = Kind::Array(ArrayVar {
             shares: true,
             ..array
@@ -338,11 +338,7 @@ pub fn binary(
     a: VarId,
     b: VarId,
 ) -> Step<Option<VarId>> {
-    let name = match op {
-        _ if inplace => format!("i{}", op.stem()),
-        BinOp::And | BinOp::Or => format!("{}_", op.stem()),
-        _ => op.stem().to_owned(),
-    };
+    let name = op.function(inplace);
     if !inplace {
         return operator(t, &name, &[a, b]);
     }

@@ -10,13 +10,14 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::pairs;
+use crate::simulator::methods::row::MethodRow;
 use crate::simulator::{
-    Kwargs, Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, iterate,
-    keys, methods, subscript,
+    Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, keys, methods,
+    subscript,
 };
 
 use crate::simulator::variables::answers::{
-    Exports, Finalizer, Form, Precedence, Snapshot, builtin, class, not_an_attribute, not_contained,
+    Exports, Finalizer, Form, Precedence, Snapshot, class, not_an_attribute, not_contained,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
@@ -57,7 +58,7 @@ impl Protocol for DictVar {
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
         match &self.class {
             Some(of) => class(t, of),
-            None => builtin(t, "dict"),
+            None => Some(t.py.get_type::<PyDict>()),
         }
     }
 
@@ -108,7 +109,7 @@ impl Protocol for DictVar {
     }
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
-        let state = over_dict(t, id, 0)?;
+        let state = over_dict(t, id, DictViewKind::Keys)?;
         Ok(t.add(Kind::Iter(state)))
     }
 
@@ -174,22 +175,11 @@ impl Protocol for DictVar {
         not_an_attribute(t, id, name)
     }
 
-    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        Ok(methods::DICT.contains(&name)
-            || methods::ORDERED_DICT.contains(&name)
-                && self.class.is_some()
-                && self.default_factory.is_none())
-    }
-
-    fn method(
-        &self,
-        t: &mut Tracer<'_>,
-        id: VarId,
-        name: &str,
-        args: &[VarId],
-        kwargs: &Kwargs,
-    ) -> Step<VarId> {
-        methods::dict(t, id, name, args, kwargs)
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        match self.class.is_some() && self.default_factory.is_none() {
+            true => &[methods::DICT, methods::ORDERED_DICT],
+            false => &[methods::DICT],
+        }
     }
 
     fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
@@ -269,8 +259,39 @@ impl Protocol for DictVar {
     }
 }
 
-/// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
-pub struct DictView(pub VarId, pub u8);
+/// What a view of a dict, or an iterator over one, goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DictViewKind {
+    /// `dict.keys()`, and the dict itself.
+    Keys,
+    /// `dict.values()`
+    Values,
+    /// `dict.items()`
+    Items,
+}
+
+impl DictViewKind {
+    /// An item of it.
+    pub(in crate::simulator) fn item(self, t: &mut Tracer<'_>, key: VarId, value: VarId) -> VarId {
+        match self {
+            Self::Keys => key,
+            Self::Values => value,
+            Self::Items => t.add(Kind::Tuple(vec![key, value], None)),
+        }
+    }
+
+    /// What `dict_view` and `advanced` of the helpers of generated code call it.
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Keys => 0,
+            Self::Values => 1,
+            Self::Items => 2,
+        }
+    }
+}
+
+/// A view of a dict variable.
+pub struct DictView(pub VarId, pub DictViewKind);
 
 impl Protocol for DictView {
     const NAME: &'static str = "DictView";
@@ -292,9 +313,9 @@ impl Protocol for DictView {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_helper("view", 2, |to| {
+        to.call_helper("dict_view", 2, |to| {
             to.value(self.0)?;
-            to.int(i64::from(self.1))
+            to.int(self.1.number())
         })?;
         Ok(false)
     }
@@ -313,8 +334,8 @@ impl Protocol for DictView {
 
     fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
         match self.1 {
-            0 => protocol::contains(t, self.0, item),
-            _ => not_contained(t, id, item),
+            DictViewKind::Keys => protocol::contains(t, self.0, item),
+            DictViewKind::Values | DictViewKind::Items => not_contained(t, id, item),
         }
     }
 
@@ -329,7 +350,7 @@ impl Protocol for DictView {
         };
         let items = dict.items.values();
         Ok(items
-            .map(|(key, value)| iterate::part(t, self.1, *key, *value))
+            .map(|(key, value)| self.1.item(t, *key, *value))
             .collect())
     }
 
@@ -338,8 +359,8 @@ impl Protocol for DictView {
     }
 }
 
-/// `iter()` of a dict or a view of it: keys (0), values (1) or pairs (2).
-fn over_dict(t: &mut Tracer<'_>, over: VarId, which: u8) -> Step<IterVar> {
+/// `iter()` of a dict or a view of it.
+fn over_dict(t: &mut Tracer<'_>, over: VarId, which: DictViewKind) -> Step<IterVar> {
     let Kind::Dict(dict) = t.kind(over) else {
         return t.stop(BreakId::Iteration, "a view of something else");
     };

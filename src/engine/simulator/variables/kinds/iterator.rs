@@ -8,7 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{Kwargs, Step, Tracer, generators, iterate};
+use crate::simulator::methods;
+use crate::simulator::methods::row::MethodRow;
+use crate::simulator::variables::kinds::DictViewKind;
+use crate::simulator::{Step, Tracer, generators, iterate};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
@@ -47,8 +50,8 @@ pub enum IterVar {
     Dict {
         /// The dict.
         over: VarId,
-        /// Its keys (0), values (1) or pairs (2).
-        which: u8,
+        /// Its keys, values or pairs.
+        which: DictViewKind,
         /// The keys it had when the iterator was made; one that is put in again is another
         /// variable.
         keys: Rc<[VarId]>,
@@ -228,21 +231,11 @@ impl Protocol for IterVar {
         iterate::next_of_state(t, id, self.clone())
     }
 
-    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        let of_generator = matches!(self, Self::Generator { .. } | Self::Ended { .. });
-        Ok(matches!(name, "__next__" | "__iter__")
-            || of_generator && generators::METHODS.contains(&name))
-    }
-
-    fn method(
-        &self,
-        t: &mut Tracer<'_>,
-        id: VarId,
-        name: &str,
-        args: &[VarId],
-        kwargs: &Kwargs,
-    ) -> Step<VarId> {
-        generators::method(t, id, name, args, kwargs)
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        match matches!(self, Self::Generator { .. } | Self::Ended { .. }) {
+            true => &[methods::ITERATOR, generators::GENERATOR],
+            false => &[methods::ITERATOR],
+        }
     }
 
     fn is_iterator(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {

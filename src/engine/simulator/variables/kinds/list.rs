@@ -9,12 +9,13 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
 use crate::reason::Break;
 use crate::simulator::containers::pairs;
+use crate::simulator::methods::row::MethodRow;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{Kwargs, Step, Tracer, arguments, fold, methods, subscript};
+use crate::simulator::{Step, Tracer, arguments, fold, methods, subscript};
 
 use crate::simulator::variables::answers::{
-    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, builtin, class,
-    holds_equal, reversed_items,
+    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, class, holds_equal,
+    reversed_items,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Rebuild, not_made};
@@ -36,7 +37,7 @@ impl Protocol for List<'_> {
     fn python_type<'py>(&self, t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
         match &var.class {
             Some(of) => class(t, of),
-            None => builtin(t, "list"),
+            None => Some(t.py.get_type::<PyList>()),
         }
     }
 
@@ -149,19 +150,8 @@ impl Protocol for List<'_> {
         attribute_of_container(t, id, name)
     }
 
-    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        Ok(methods::LIST.contains(&name))
-    }
-
-    fn method(
-        &self,
-        t: &mut Tracer<'_>,
-        id: VarId,
-        name: &str,
-        args: &[VarId],
-        kwargs: &Kwargs,
-    ) -> Step<VarId> {
-        methods::list(t, id, self.0.to_vec(), name, args, kwargs)
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        &[methods::LIST]
     }
 
     fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {

@@ -162,6 +162,9 @@ impl Protocol for BoundBuiltin<'_> {
     }
 }
 
+/// The class of those, as `builtins` has it.
+pub const SUPER: &str = "super";
+
 /// `super()`
 pub struct Super<'a> {
     /// The class after which the lookup starts.
@@ -190,7 +193,7 @@ impl Protocol for Super<'_> {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_type("builtins", "super", 2, |to| {
+        to.call_type("builtins", SUPER, 2, |to| {
             to.code().load_const(self.class)?;
             to.value(self.receiver)
         })?;

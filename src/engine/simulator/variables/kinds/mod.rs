@@ -39,20 +39,20 @@ pub use cell::CellVar;
 pub use class::Class;
 pub use constant::{Const, Scalar};
 pub use context::{ContextMethod, ContextVar};
-pub use dict::{DictVar, DictView};
+pub use dict::{DictVar, DictView, DictViewKind};
 pub use function::{FunctionVar, NewFunction};
 pub use iterator::{Item, IterVar, Tool};
 pub use layer::{Layer, Layers};
 pub use list::{Appended, List, RowsVar};
-pub use method::{BoundBuiltin, Method, Super};
+pub use method::{BoundBuiltin, Method, SUPER, Super};
 pub use null::{Continuation, Null};
 pub use number::{Float, Int, NumberVar, SymNumber};
 pub use object::{AttrOp, ObjectVar};
 pub use opaque::{Lazy, Opaque};
 pub use partial::Partial;
-pub use range::{NumberRange, Range};
+pub use range::{NumberRange, RANGE, Range};
 pub use set::SetVar;
-pub use slice::Slice;
+pub use slice::{SLICE, Slice};
 pub use stand_in::StandIn;
 pub use tensor::{TensorVar, View};
 pub use text::{Text, TextPart};
@@ -132,8 +132,8 @@ pub enum Kind {
         /// The arguments of that.
         args: Vec<VarId>,
     },
-    /// `dict.keys()`, `.values()`, `.items()` of a dict variable: 0, 1, 2.
-    DictView(VarId, u8),
+    /// `dict.keys()`, `.values()`, `.items()` of a dict variable.
+    DictView(VarId, DictViewKind),
     /// `set`, `frozenset`
     Set(SetVar),
     /// `slice(start, stop, step)`

@@ -14,6 +14,9 @@ use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{Item, IterVar, Kind, VarId, Variable, protocol};
 
+/// The class of ranges, as `builtins` has it.
+pub const RANGE: &str = "range";
+
 /// `range(start, stop, step)`
 pub struct Range(pub i64, pub i64, pub i64);
 
@@ -25,7 +28,7 @@ impl Protocol for Range {
     }
 
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        builtin(t, "range")
+        builtin(t, RANGE)
     }
 
     fn may_change(&self) -> bool {
@@ -37,7 +40,7 @@ impl Protocol for Range {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_type("builtins", "range", 3, |to| {
+        to.call_type("builtins", RANGE, 3, |to| {
             [self.0, self.1, self.2]
                 .into_iter()
                 .try_for_each(|part| to.int(part))

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PySet, PyType};
 
 use crate::reason::{Break, BreakId};
-use crate::simulator::{Kwargs, Step, Tracer, fold, keys, methods};
+use crate::simulator::methods::row::MethodRow;
+use crate::simulator::{Step, Tracer, fold, keys, methods};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
@@ -94,21 +95,11 @@ impl Protocol for SetVar {
         Ok(items)
     }
 
-    fn has_method(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        // What changes a set a frozen one does not have.
-        let has = methods::SET.contains(&name);
-        Ok(has && (!self.frozen || methods::is_frozen_method(t.py, name)))
-    }
-
-    fn method(
-        &self,
-        t: &mut Tracer<'_>,
-        id: VarId,
-        name: &str,
-        args: &[VarId],
-        _: &Kwargs,
-    ) -> Step<VarId> {
-        methods::set(t, id, name, args)
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        match self.frozen {
+            true => &[methods::SET],
+            false => &[methods::SET, methods::SET_CHANGES],
+        }
     }
 
     fn is_unchanged(&self, _: &mut Tracer<'_>, _: VarId, keys: &[Key]) -> bool {

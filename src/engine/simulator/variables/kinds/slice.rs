@@ -7,10 +7,13 @@ use crate::graph::Arg;
 use crate::reason::Break;
 use crate::simulator::{Step, Tracer, arguments, fold};
 
-use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin};
+use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};
+
+/// The class of slices, as `builtins` has it.
+pub const SLICE: &str = "slice";
 
 /// `slice(start, stop, step)`
 pub struct Slice(pub [VarId; 3]);
@@ -23,7 +26,7 @@ impl Protocol for Slice {
     }
 
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        builtin(t, "slice")
+        Some(t.py.get_type::<PySlice>())
     }
 
     fn may_change(&self) -> bool {

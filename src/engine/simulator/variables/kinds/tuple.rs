@@ -8,14 +8,13 @@ use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId};
 use crate::simulator::containers::pairs;
+use crate::simulator::methods::row::MethodRow;
 use crate::simulator::subscript::Picked;
-use crate::simulator::{
-    Kwargs, Step, Tracer, arguments, attributes, fold, keys, methods, subscript,
-};
+use crate::simulator::{Step, Tracer, arguments, attributes, fold, keys, methods, subscript};
 
 use crate::simulator::variables::answers::{
-    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, builtin, class,
-    holds_equal, reversed_items,
+    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, class, holds_equal,
+    reversed_items,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
@@ -35,7 +34,7 @@ impl Protocol for Tuple<'_> {
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
         match self.1 {
             Some(named) => class(t, named),
-            None => builtin(t, "tuple"),
+            None => Some(t.py.get_type::<PyTuple>()),
         }
     }
 
@@ -115,24 +114,10 @@ impl Protocol for Tuple<'_> {
         attribute_of_container(t, id, name)
     }
 
-    fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        let named = self.1.is_some() && methods::NAMED_TUPLE.contains(&name);
-        Ok(methods::TUPLE.contains(&name) || named)
-    }
-
-    fn method(
-        &self,
-        t: &mut Tracer<'_>,
-        _: VarId,
-        name: &str,
-        args: &[VarId],
-        kwargs: &Kwargs,
-    ) -> Step<VarId> {
-        match self.1 {
-            Some(class) if methods::NAMED_TUPLE.contains(&name) => {
-                methods::named_tuple(t, self.0.to_vec(), class, name, args, kwargs)
-            }
-            _ => methods::sequence(t, self.0, name, args),
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        match self.1.is_some() {
+            true => &[methods::TUPLE, methods::NAMED_TUPLE],
+            false => &[methods::TUPLE],
         }
     }
 

@@ -1,7 +1,7 @@
 //! Lists that grew in a captured loop: how many tensors they hold, only the program knows.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyList, PyType};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::SymbolId;
@@ -9,7 +9,7 @@ use crate::reason::{Break, BreakKind};
 use crate::simulator::{Kwargs, Step, Tracer, grown_lists};
 
 use crate::simulator::variables::answers::{
-    Exports, Finalizer, Precedence, Snapshot, attribute_of_container, builtin,
+    Exports, Finalizer, Precedence, Snapshot, attribute_of_container,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
@@ -36,7 +36,7 @@ impl Protocol for RowsVar {
     }
 
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        builtin(t, "list")
+        Some(t.py.get_type::<PyList>())
     }
 
     fn may_change(&self) -> bool {
@@ -48,7 +48,7 @@ impl Protocol for RowsVar {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        if to.tracer().hands_on {
+        if to.tracer().at_break.hands_on {
             // Native code may change what it holds, or ask whether that is something else.
             let why = "a list that grows in a captured loop goes on to native code";
             return Err(to.tracer().left_to_interpreter(self.at, why));

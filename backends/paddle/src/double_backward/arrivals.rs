@@ -1,0 +1,169 @@
+//! Hooks on the outputs of a run: autograd tells there which gradients arrive.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use paddle_sot::abi;
+use paddle_sot::frame::Modules;
+use paddle_sot::paddle::Paddle;
+use paddle_sot::sync::lock;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyWeakrefReference};
+
+use crate::versions::Numbers;
+
+use super::{Backward, NUMBER, RUNS, Run, Shared};
+
+/// Walks of autograd under way that hooks have to know of.
+static WALKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts walks: `change` is 1 or -1.
+#[pyfunction]
+pub fn watch(change: isize) {
+    if change > 0 {
+        WALKS.fetch_add(1, Ordering::Relaxed);
+    } else {
+        WALKS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What autograd calls with the gradient of one output, before the backward of the program.
+#[pyclass(frozen)]
+pub struct Hook {
+    run: Py<Run>,
+    /// The output among all outputs, and among those that gradients flow through.
+    at: (usize, usize),
+    /// Where the gates of the program note which outputs a gradient arrived at.
+    arrived: Option<Py<PyList>>,
+    /// Whether autograd asks for no other gradient after it.
+    is_last: bool,
+}
+
+#[pymethods]
+impl Hook {
+    fn __call__(&self, py: Python<'_>, gradient: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (at, number) = self.at;
+        let run = self.run.get();
+        run.goes_backward(py)?;
+        let is_watched = WALKS.load(Ordering::Relaxed) > 0;
+        let again = is_watched
+            .then(|| py.module("paddle_sot_rs._paddle.gradients.double_backward"))
+            .transpose()?;
+        let takes_zeros = match &again {
+            Some(again) => again.call_method0("gets_zeros")?.is_truthy()?,
+            None => false,
+        };
+        run.note(number, !gradient.is_none() && !takes_zeros);
+        if self.is_last {
+            run.tell(py)?;
+        }
+        if let Some(arrived) = &self.arrived {
+            py.module("paddle_sot_rs._paddle.gradients.grad_masks")?
+                .call_method1("note", (arrived, number, !gradient.is_none()))?;
+        }
+        let Some(again) = again else {
+            return Ok(py.None());
+        };
+        Ok(again
+            .call_method1("arrived", (&self.run, at, gradient))?
+            .unbind())
+    }
+}
+
+/// Who is told where gradients arrive in a run.
+pub struct Told<'a, 'py> {
+    /// The outputs to watch, with their numbers among the ones that gradients can flow through.
+    pub training: &'a [(usize, usize)],
+    /// The output that the backward reads it from, and how many outputs gradients can flow through.
+    pub signal: Option<(Bound<'py, PyAny>, usize)>,
+    /// What the gates of the program note it in.
+    pub gates: Option<&'a Bound<'py, PyList>>,
+    /// The state of the random generators in front of the run, where it draws.
+    pub random_state: Option<Py<PyAny>>,
+}
+
+/// Puts hooks on the outputs of a run. The answer is the run.
+pub fn hook(
+    py: Python<'_>,
+    shared: &Arc<Shared>,
+    (scope, backward): (Py<PyAny>, Arc<Backward>),
+    inputs: &[Bound<'_, PyAny>],
+    outputs: &[Bound<'_, PyAny>],
+    told: &Told<'_, '_>,
+) -> PyResult<Py<Run>> {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let version = |at: &usize| abi::inplace_version(&inputs[*at]);
+    let versions = shared.read.iter().map(version).collect::<PyResult<_>>()?;
+    let numbers = shared.computed_from.iter();
+    let numbers = numbers.map(|(at, ever)| Numbers::of(&inputs[*at], *ever));
+    let numbers = numbers.collect::<PyResult<_>>()?;
+    let copied = copied(py, shared, inputs)?;
+    let result = |(_, at): &(usize, usize)| {
+        let output = &outputs[*at];
+        let weak = PyWeakrefReference::new(output)?.unbind();
+        Ok((*at, weak, abi::inplace_version(output)?))
+    };
+    let results = told.training.iter().map(result);
+    let results = results.collect::<PyResult<_>>()?;
+    let run = Py::new(
+        py,
+        Run {
+            shared: Arc::clone(shared),
+            scope,
+            inputs: PyList::new(py, inputs)?.unbind(),
+            versions,
+            numbers,
+            copied,
+            outputs: OnceLock::new(),
+            results,
+            number,
+            kept: AtomicBool::new(false),
+            backward,
+            last: Default::default(),
+            arrived: AtomicU64::new(0),
+            signal: told
+                .signal
+                .as_ref()
+                .map(|(signal, outputs)| (signal.clone().unbind(), *outputs)),
+            random_state: told.random_state.as_ref().map(|state| state.clone_ref(py)),
+            replayed: OnceLock::new(),
+        },
+    )?;
+    run.get().backward.user.store(number, Ordering::Relaxed);
+    let weak = PyWeakrefReference::new(run.bind(py))?.unbind();
+    let known = lock(&RUNS).insert(number, weak);
+    drop(known);
+    for &(number, at) in told.training {
+        let hook = Hook {
+            run: run.clone_ref(py),
+            at: (at, number),
+            arrived: told.gates.map(|list| list.clone().unbind()),
+            is_last: told.training.last() == Some(&(number, at)),
+        };
+        let output = &outputs[at];
+        output.call_method1(
+            pyo3::intern!(py, "_register_grad_hook"),
+            (Py::new(py, hook)?,),
+        )?;
+    }
+    Ok(run)
+}
+
+/// The numbers of those inputs that the backward reads and whose strides have gaps or another
+/// order: a program takes copies of them, which see nothing of what becomes of them. Parameters
+/// have none.
+fn copied(
+    py: Python<'_>,
+    shared: &Shared,
+    inputs: &[Bound<'_, PyAny>],
+) -> PyResult<Vec<(usize, Numbers)>> {
+    let class = Paddle::get(py)?.tensor.bind(py);
+    let mut copied = Vec::new();
+    for &at in &shared.read {
+        let input = &inputs[at];
+        if input.get_type().is(class) && !abi::lies_contiguous(input)? {
+            copied.push((at, Numbers::of(input, false)?));
+        }
+    }
+    Ok(copied)
+}

@@ -1,0 +1,17 @@
+//! Names of methods that the simulator calls itself: in place of instructions, operators and
+//! constructors.
+
+/// `list.append`, `deque.append`
+pub const APPEND: &str = "append";
+
+/// `list.extend`, `deque.extend`
+pub const EXTEND: &str = "extend";
+
+/// `dict.update`, `set.update`
+pub const UPDATE: &str = "update";
+
+/// `clear` of what can change.
+pub const CLEAR: &str = "clear";
+
+/// `copy` of what can change.
+pub const COPY: &str = "copy";

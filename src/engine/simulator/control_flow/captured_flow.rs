@@ -1,0 +1,82 @@
+//! [`CapturedFlow`]: what captured branches and loops know of one another.
+
+use crate::graph::{SymbolId, TensorMeta};
+use crate::simulator::branches::RefusedLoops;
+use crate::simulator::tensor_scalar::known::KnownNumbers;
+use crate::variables::VarId;
+
+/// A result of captured control flow that may be another tensor of the graph: in a graph it is a
+/// new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The result.
+    pub result: SymbolId,
+    /// What it may be, or be a view of.
+    pub of: SymbolId,
+    /// The instruction of the outermost frame that made it.
+    pub at: usize,
+}
+
+/// Captured control flow: where the simulation is inside of it, and what it has made.
+#[derive(Default)]
+pub struct CapturedFlow {
+    /// Captured branches and loops being simulated.
+    pub regions: usize,
+    /// How many branches are followed on either way to the end of the frame, inside of one
+    /// another.
+    pub tails: usize,
+    /// What the ways that are being simulated know: tensors of the graph that decided for them,
+    /// and how.
+    pub decided: Vec<(SymbolId, bool)>,
+    /// Whether control flow was last refused because its ways leave values that no operation
+    /// chooses between.
+    pub unlike: bool,
+    /// Results that may be a tensor from in front of it, or a view of one.
+    pub aliases: Vec<Alias>,
+    /// What the variables of captured loops are called in a round: in another round each may be
+    /// another object.
+    pub carried: Vec<SymbolId>,
+    /// Numbers of the graph that are the same in each call.
+    pub(in crate::simulator) known_numbers: KnownNumbers,
+    /// Lists that grew on a way that is not captured, and by what: see `grown_lists::note`.
+    pub(in crate::simulator) grown: Vec<(VarId, TensorMeta)>,
+    /// Loops that no operation holds: their rounds do not ask again.
+    pub(in crate::simulator) refused: RefusedLoops,
+}
+
+/// A position of what it has made.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::simulator) struct FlowMark {
+    aliases: usize,
+    carried: usize,
+}
+
+impl CapturedFlow {
+    /// Whether what is simulated is in a captured branch or loop.
+    pub fn is_captured(&self) -> bool {
+        self.regions > 0
+    }
+
+    /// The results that may be another tensor, with what they may be.
+    pub fn aliases_of(&self, result: SymbolId) -> impl Iterator<Item = &Alias> {
+        self.aliases.iter().filter(move |it| it.result == result)
+    }
+
+    pub(in crate::simulator) fn mark(&self) -> FlowMark {
+        FlowMark {
+            aliases: self.aliases.len(),
+            carried: self.carried.len(),
+        }
+    }
+
+    /// Back to a mark, in a graph that has so many symbols and statements.
+    pub(in crate::simulator) fn rollback(
+        &mut self,
+        mark: FlowMark,
+        (symbols, statements): (usize, usize),
+    ) {
+        self.aliases.truncate(mark.aliases);
+        self.carried.truncate(mark.carried);
+        self.known_numbers.forget(symbols, statements);
+    }
+}
