@@ -80,10 +80,6 @@ impl GraphBackend for PaddleBackend {
         true
     }
 
-    fn takes_gradients(&self) -> bool {
-        true
-    }
-
     fn compile(
         &self,
         py: Python<'_>,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import paddle
 from paddle import _C_ops
-from paddle.autograd import PyLayer
 from paddle.base import core, framework
 from paddle.nn import ClipGradByGlobalNorm
 from paddle.regularizer import L2Decay
@@ -148,43 +146,3 @@ def fused(optimizer: Any, given: Updates, rate: Any, decay: float, *, decays: bo
     betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
     end = decays, False, False, amsgrad
     _C_ops.fused_adam_(given.parameters, given.gradients, rate, *moments, *betas, _CHUNK, decay, *end)
-
-
-# Its last argument came with Paddle 3.3: where the graph is to be drawn.
-_NOT_DRAWN = ("",) if "dump_backward_graph_path" in inspect.signature(paddle.autograd.backward).parameters else ()
-
-
-def arrive(leaves: list[Any], gradients: list[Any]) -> None:
-    """What the walk back does at leaves: each gradient is its own, or is added to it.
-
-    A walk that begins at the leaf copies what it is given.
-    """
-    core.eager.run_backward(leaves, gradients, False, *_NOT_DRAWN)
-
-
-class _Given:
-    """Gradients, and what an operation returns: `apply` looks for tensors in containers."""
-
-    def __init__(self, gradients: list[Any]) -> None:
-        self.gradients = tuple(gradients)
-        self.result = _C_ops.full([], 0.0, paddle.float32, framework._current_expected_place())
-
-
-class _Arrival(PyLayer):  # type: ignore[misc]
-    """An operation on leaves whose gradients are known."""
-
-    @staticmethod
-    def forward(ctx: Any, given: _Given, *leaves: Any) -> Any:
-        ctx.given = given
-        return given.result
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
-        return ctx.given.gradients
-
-
-def arrive_uncopied(leaves: list[Any], gradients: list[Any]) -> None:
-    """The same of large gradients, which the leaves take: the walk goes through an operation."""
-    for gradient in gradients:
-        gradient.stop_gradient = False
-    _Arrival.apply(_Given(gradients), *leaves).backward()

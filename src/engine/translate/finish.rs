@@ -24,7 +24,6 @@ use super::choice::Configured;
 use super::function::{BY_CALLS, Entry, Gains, GraphInfo, Translated, gains};
 use super::graph_inputs::GraphInputs;
 use super::in_front::{self, InFront};
-use super::joined_graph::JoinedGraph;
 use super::random::Randomness;
 use super::record::{self, Counters, Node};
 use super::resumes::log_code;
@@ -45,8 +44,6 @@ pub(super) struct Traced {
     pub(super) listens: bool,
     /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
     pub(super) by_calls: bool,
-    /// A backward is part of the graph: see [`JoinedGraph`].
-    pub(super) joins: bool,
     /// Calls of Python functions that were followed.
     pub(super) inlined: usize,
     /// What code that runs again for gradients reads outside of the frame, and where.
@@ -72,7 +69,6 @@ pub(super) fn finish(
         reason,
         listens,
         by_calls,
-        joins,
         inlined,
         outside,
         ..
@@ -124,10 +120,9 @@ pub(super) fn finish(
             sir: Arc::new(sir),
             session,
             example_inputs,
-            grad_enabled: state.grad_enabled && !joins,
+            grad_enabled: state.grad_enabled,
             least: 0,
         };
-        let spent = joins.then(|| JoinedGraph::spent(&request.sir));
         // As they are when it runs.
         let flagged = before.flags.iter().filter_map(|(symbol, stops)| {
             let input = inputs.iter().find(|input| input.symbol == *symbol)?;
@@ -135,7 +130,7 @@ pub(super) fn finish(
         });
         let flags = in_front::flag(flagged)?;
         let made = timed(Phase::Backend, || {
-            compile(py, backend, request, (by_calls, joins), of_calls)
+            compile(py, backend, request, by_calls, of_calls)
         });
         flags.undo(py)?;
         let compiled;
@@ -149,10 +144,7 @@ pub(super) fn finish(
             stats.note_fallback(of.location(), &reason, 1);
         }
         drop(stats);
-        graph = Some(match spent {
-            Some(spent) => Box::new(JoinedGraph::new(compiled, spent)),
-            None => compiled,
-        });
+        graph = Some(compiled);
     }
     let in_front = InFront::new(py, &before, &inputs, &mut slots);
     graph_inputs.slots = slots.len();
@@ -207,7 +199,7 @@ fn compile(
     py: Python<'_>,
     chosen: &Configured,
     mut request: CompileRequest,
-    (by_calls, joins): (bool, bool),
+    by_calls: bool,
     of_calls: i64,
 ) -> Result<(Box<dyn CompiledGraph>, Option<i64>), Break> {
     let sir = &request.sir;
@@ -219,15 +211,12 @@ fn compile(
     };
     let mut needed = request.least;
     if chosen.counts_gains() {
-        needed += gains::of_results(match joins {
-            true => JoinedGraph::results(py, sir),
-            false => sir.outputs.len(),
-        });
+        needed += gains::of_results(sir.outputs.len());
         if trains {
             needed += gains::of_operators(sir);
         }
     }
-    let small = cost < needed && !sir.has_regions() && !joins;
+    let small = cost < needed && !sir.has_regions();
     let counts = chosen.counts_gains() && !sir.has_control_flow();
     if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
         if let Ok(eager) = backend::get(BY_CALLS) {

@@ -15,7 +15,6 @@ mod freeze;
 mod function;
 mod graph_inputs;
 mod in_front;
-mod joined_graph;
 mod paddle_sot_hook;
 mod pin;
 mod pipeline;

@@ -213,7 +213,6 @@ fn trace(
                 detours.filled.insert(at) || detours.native.insert(at)
             }
             (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.detours).not_deferred.insert(at),
-            (Err(_), Some(Otherwise::Apart(at))) => lock(&of.detours).apart.insert(at),
             (Err(_), Some(Otherwise::Computed(places))) => {
                 lock(&of.detours).computed.extend(places);
                 true
@@ -237,8 +236,6 @@ enum Otherwise {
     Filled(usize),
     /// This call of a train step, which is not deferred.
     NotDeferred(usize),
-    /// This call of `backward()`, whose gradients are no part of the graph.
-    Apart(usize),
     /// These changes in place, which the graph computes.
     Computed(Vec<usize>),
     /// The operation at this place: what its code reads when it runs again has changed by then.
@@ -336,19 +333,9 @@ fn trace_once(
     };
     // Nothing is rolled back any more.
     let settled = deferred::settle(&mut tracer)?;
-    let joins = deferred::joined::joins(&tracer);
     if let Some(at) = settled.or_else(|| deferred::unchanged::settle(&mut tracer)) {
-        // What is read for its gradients may be what cannot be told apart.
-        *otherwise = Some(joins.map_or(Otherwise::NotDeferred(at), Otherwise::Apart));
+        *otherwise = Some(Otherwise::NotDeferred(at));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
-    }
-    if let Some(at) = joins {
-        let least = chosen.min_training_size;
-        let is_whole = !by_calls && emission.alone.is_empty();
-        if !is_whole || deferred::joined::is_seen(&tracer, &emission.outputs, least)? {
-            *otherwise = Some(Otherwise::Apart(at));
-            return Err(Break::new(BreakKind::GradientStep, deferred::joined::APART));
-        }
     }
     if let Some(loc) = replay_reads::handed_on(&tracer, &emission.made, &outcome) {
         *otherwise = Some(Otherwise::ChangedLater(loc));
@@ -377,7 +364,6 @@ fn trace_once(
         reported,
         listens,
         by_calls,
-        joins: joins.is_some(),
         inlined: tracer.progress.inlined,
         outside,
     })

@@ -135,6 +135,34 @@ def test_gradients_of_a_loss_with_gradients_in_it():
     assert_one_graph(function)
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", [nn.BatchNorm1D, nn.BatchNorm2D, nn.InstanceNorm2D, nn.GroupNorm, nn.LayerNorm])
+def test_through_normalizations(kind, training):
+    """Some reserve something for their gradient, whose size no program knows."""
+
+    def step(net, norm, x):
+        loss = (norm(net(x)) ** 3).mean()
+        gradients = paddle.grad(loss, [*net.parameters(), x])
+        return loss, [gradient * 2 for gradient in gradients]
+
+    answers, translated = [], translate(step, min_graph_size=0)
+    for function in (step, translated):
+        paddle.seed(0)
+        flat = kind is nn.BatchNorm1D
+        net = nn.Linear(4, 4) if flat else nn.Conv2D(2, 4, 3)
+        norm = kind(*{nn.GroupNorm: (2, 4), nn.LayerNorm: ([3, 3],)}.get(kind, (4,)))
+        norm.train() if training else norm.eval()
+        x = drawn(*([5, 4] if flat else [3, 2, 5, 5]))
+        x.stop_gradient = False
+        for _ in range(3):
+            loss, gradients = function(net, norm, x)
+        statistics = [buffer.tolist() for buffer in norm.buffers()]
+        answers.append((loss.item(), [gradient.tolist() for gradient in gradients], statistics))
+    assert answers[0] == answers[1]
+    stats = sot.stats(translated)
+    assert (stats.graphs, stats.graph_breaks) == (1, [])
+
+
 def test_what_was_computed_before_is_not_known():
     w, function = drawn(3), translate(lambda y, x: paddle.grad((y * x).sum(), x)[0])
     w.stop_gradient = False

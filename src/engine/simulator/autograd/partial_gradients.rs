@@ -137,11 +137,6 @@ fn flag(t: &mut Tracer<'_>, value: VarId) -> Option<bool> {
     t.const_value(value)?.extract().ok()
 }
 
-/// Whether the gradients of a result of the graph can be computed in it.
-pub fn may_be_in_graph(t: &Tracer<'_>, output: VarId) -> bool {
-    check_around(t).is_ok() && !is_all_of_base(t, output)
-}
-
 /// Whether the graph has all that the call walks through, apart from what its inputs are made of.
 fn check(t: &mut Tracer<'_>, given: &Given) -> Result<(), &'static str> {
     check_around(t)?;

@@ -8,7 +8,7 @@ use crate::bytecode::Instr;
 use crate::obj::{Obj, text_of};
 use crate::variables::{Kind, VarId};
 
-use super::{Act, Called};
+use super::Called;
 use crate::simulator::frame::FrameState;
 use crate::simulator::{Kwargs, Step, Tracer, provenance};
 
@@ -72,7 +72,6 @@ pub(super) fn call(
         args: all,
         through: None,
         changes: true,
-        act: Act::Other,
     }))
 }
 

@@ -12,7 +12,6 @@
 
 mod calls;
 mod clips;
-pub mod joined;
 mod optimizers;
 mod predicates;
 mod schedulers;
@@ -50,21 +49,6 @@ pub struct DeferredCall {
     pub frames: Vec<FramePlace>,
     /// What it changes in place, where that is all it does.
     pub change: Option<Change>,
-    /// What it is to gradients.
-    pub act: Act,
-}
-
-/// What a deferred call is to gradients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// It goes back through what the graph made.
-    Backward,
-    /// It adds to leaves what the graph has computed for them: see [`joined`].
-    Joined,
-    /// It clears them, and changes nothing else.
-    Clears,
-    /// It takes them as they are.
-    Other,
 }
 
 /// A frame as a traceback shows it.
@@ -129,7 +113,6 @@ fn clear(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<Called>>
         through: None,
         // Who holds a gradient sees that it is cleared.
         changes: true,
-        act: Act::Clears,
     }))
 }
 
@@ -178,7 +161,6 @@ pub fn defer(
         args,
         through,
         changes,
-        act,
     }) = called
     else {
         return Ok(false);
@@ -204,7 +186,6 @@ pub fn defer(
         loc,
         frames,
         change: None,
-        act,
     });
     if changes {
         t.graph.close(CLOSED);
@@ -309,7 +290,6 @@ struct Called {
     through: Option<Obj>,
     /// Whether it changes numbers that the graph may read.
     changes: bool,
-    act: Act,
 }
 
 /// `loss.backward()` of what the graph computed from leaves without hooks.
@@ -324,9 +304,6 @@ fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
     if !partial_gradients::leaves_only(t) {
         return Ok(None);
     }
-    if let Some(joined) = joined::backward(t, loss, symbol)? {
-        return Ok(Some(joined));
-    }
     let method = t.paddle.tensor.bind(t.py).getattr("backward")?;
     Ok(Some(Called {
         function: Obj::from(method),
@@ -334,7 +311,6 @@ fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
         through: None,
         // Gradients that are there are added to.
         changes: true,
-        act: Act::Backward,
     }))
 }
 

@@ -125,7 +125,6 @@ pub fn defer(
         loc: Loc::default(),
         frames: Vec::new(),
         change: Some(change),
-        act: deferred::Act::Other,
     });
     Ok(Some(match name {
         "copy_" => t.made_natively(),

@@ -1,4 +1,4 @@
-"""A backward whose gradients the graph computes: nobody can tell, but by the time that it takes."""
+"""What a train step in one graph hands out, and what becomes of it when a backward goes through it again."""
 
 import paddle
 import paddle_sot_rs as sot
@@ -114,11 +114,6 @@ def state(net):
     return held, [of_gradient(each.grad) for each in net.parameters()]
 
 
-def joins(function):
-    """Whether the graph computes the gradients of a backward."""
-    return any("partial_gradients" in graph.ir for graph in function.graphs())
-
-
 def run(step, make, calls=5, **options):
     """What each call answers and leaves behind, in eager mode and translated; the translated function."""
     answers, translated = [], translate(step, min_graph_size=0, **options)
@@ -141,8 +136,6 @@ def run(step, make, calls=5, **options):
 def test_steps(step, make):
     answers, translated = run(step, make)
     assert answers[0] == answers[1]
-    # Running statistics are written, which may lie in what is cleared.
-    assert joins(translated) or (step, make) == (cleared_between, Convolutions)
     assert sot.stats(translated).graph_breaks == []
 
 
@@ -150,7 +143,7 @@ def test_steps(step, make):
 def test_backends(backend):
     answers, translated = run(plain, perceptron, backend=backend)
     assert answers[0] == answers[1]
-    assert joins(translated) == (backend == "paddle")
+    assert sot.stats(translated).graph_breaks == []
 
 
 def second_backward(result):
@@ -174,7 +167,7 @@ def test_nothing_goes_through_it_again(backward):
         answers.append((again, described(gradients), state(net)))
     assert answers[0] == answers[1]
     assert answers[0][0] == [True, True]
-    assert joins(translated)
+    assert sot.stats(translated).graph_breaks == []
 
 
 def beside(net, updates, x, y, kept):
@@ -210,7 +203,6 @@ def a_view_of_it(net, updates, x, y, kept):
 def test_results_that_it_does_not_go_through(step):
     answers, translated = run(step, perceptron)
     assert answers[0] == answers[1]
-    assert not joins(translated)
     assert sot.stats(translated).graph_breaks == []
 
 
@@ -235,7 +227,7 @@ def test_gradients_of_another_result_stay():
     assert answers[0] == answers[1]
 
 
-def test_sparse_gradients_stay_apart():
+def test_sparse_gradients():
     def make():
         return nn.Sequential(nn.Embedding(3, 4, sparse=True), nn.Linear(4, 3))
 
@@ -254,7 +246,7 @@ def test_sparse_gradients_stay_apart():
         losses = [function(net, updates, None, paddle.to_tensor([0, number]), []).tolist() for number in range(3)]
         answers.append((losses, [each.tolist() for each in net.parameters()]))
     assert answers[0] == answers[1]
-    assert not joins(translated)
+    assert sot.stats(translated).graph_breaks == []
 
 
 def test_an_input_that_is_a_gradient():
