@@ -10,9 +10,6 @@ import pytest
 from harness import translate
 from paddle import nn, optimizer
 
-# What Paddle computes does not depend on the version of Python.
-pytestmark = pytest.mark.default_python
-
 LOG = []
 
 
