@@ -9,6 +9,9 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle.gradients.backward import blocks_of
 
+# Some of their results are not made with `is_test`: constant folding asks for their memory. The second operand is the
+# scale.
+_QUANTISE = frozenset(("pd_op.quantize_linear", "pd_op.fake_quantize_dequantize_moving_average_abs_max"))
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
 
@@ -17,6 +20,8 @@ def prepare(block, inputs):
     for op in block.ops:
         if op.name() == "pd_op.if" and inputs and _is_constant(op.operand_source(0), {}):
             _open(op, inputs[0])
+        elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
+            _open_scale(op, inputs[0])
         for inner in blocks_of(op):
             prepare(inner, inputs)
             _hand_over_plainly(inner)
@@ -36,11 +41,28 @@ def _is_constant(value, known):
 def _open(branch, given):
     """Makes the condition of a branch depend on an input."""
     pir.set_insertion_point(branch)
-    count = _C_ops.numel(given)
-    holds = _C_ops.greater_equal(count, _C_ops.full_like(count, 0, count.dtype, paddle.base.core.Place()))
-    condition = _C_ops.logical_and(branch.operand_source(0), holds)
+    condition = _C_ops.logical_and(branch.operand_source(0), _holds(given))
     condition.stop_gradient = True
     branch.operand(0).set_source(condition)
+
+
+def _open_scale(op, given):
+    """Makes the scale of a constant depend on an input: it is multiplied by 1."""
+    pir.set_insertion_point(op)
+    scale = op.operand_source(1)
+    opened = _C_ops.multiply(scale, _C_ops.cast(_holds(given), scale.dtype))
+    opened.stop_gradient = True
+    op.operand(1).set_source(opened)
+
+
+def _given(op):
+    return [value for value in op.operands_source() if value.initialized()]
+
+
+def _holds(given):
+    """True, which only the program knows."""
+    count = _C_ops.numel(given)
+    return _C_ops.greater_equal(count, _C_ops.full_like(count, 0, count.dtype, paddle.base.core.Place()))
 
 
 def _hand_over_plainly(block):
