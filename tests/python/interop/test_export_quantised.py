@@ -1,5 +1,7 @@
-"""Exports of networks of `paddle.quantization` in each phase: `paddle.jit.load` and `paddle.inference` compute what eager
-mode does. (`paddle.jit.save` refuses converted networks with an open batch, and writes wrong files of the others.)"""
+"""Exports of networks of `paddle.quantization`: `paddle.jit.load` and `paddle.inference` compute what eager mode does.
+
+In each phase. (`paddle.jit.save` refuses converted networks with an open batch, and writes wrong files of the others.)
+"""
 
 from __future__ import annotations
 

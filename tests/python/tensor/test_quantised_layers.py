@@ -149,6 +149,10 @@ def by_imperative():
     return net
 
 
+def states(net):
+    return {name: value.tolist() for name, value in net.state_dict().items()}
+
+
 def trained(quantised, wrap):
     """Losses of three steps, and all parameters and scales behind them."""
     optimizer = paddle.optimizer.SGD(0.1, parameters=quantised.parameters())
@@ -161,7 +165,7 @@ def trained(quantised, wrap):
         optimizer.step()
         optimizer.clear_grad()
         losses.append(loss.item())
-    return losses, {name: value.tolist() for name, value in quantised.state_dict().items()}
+    return losses, states(quantised)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -194,15 +198,15 @@ def test_training_that_is_aware_of_it_equals_eager(backend, least):
 
 def test_a_scale_of_zero_is_not_written():
     # Paddle's layers ask whether a state is true, which is its number.
-    states = []
+    found = []
     for wrap in (lambda net: net, lambda net: sot.to_static(net, min_graph_size=0)):
         quantised = aware()
         for name, value in quantised.state_dict().items():
             if "_state" in name or "_accum" in name:
                 value.set_value(paddle.zeros_like(value))
-        states.append(trained(quantised, wrap))
-    assert states[0] == states[1]
-    assert [0.0] in states[0][1].values()
+        found.append(trained(quantised, wrap))
+    assert found[0] == found[1]
+    assert [0.0] in found[0][1].values()
 
 
 def test_networks_that_were_trained_in_eager_mode_go_on():
