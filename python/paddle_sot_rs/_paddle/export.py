@@ -126,7 +126,7 @@ def export_program(trace, inputs, outputs):
                 "a loop was saved, and FLAGS_eager_delete_tensor_gb is negative: Paddle's executors compute loops "
                 "wrongly then, in loaded programs too; leave it at 0 or more where this one is loaded"
             )
-        prepare(block, values)
+        prepare(block, values, result)
         trace.external.clear()
         # A Value points into its program, and does not keep it: `static.inputs` is all that the caller may have.
         for value in (*values, *result, *parameters):
