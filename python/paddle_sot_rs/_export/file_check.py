@@ -151,8 +151,8 @@ def _differ(expected: list[Any], found: list[Any]) -> str:
     """How they differ; empty where they do not."""
     one, other = _arrays(expected), _arrays(found)
     if len(one) != len(other):
-        # Sizes that are returned are numbers of the program alone where they are open.
-        one, other = ([array for array in arrays if array.ndim or array.dtype.kind == "f"] for arrays in (one, other))
+        # What is made of sizes is a result of the program alone where they are open.
+        one, other = ([array for array in arrays if array.ndim] for arrays in (one, other))
     if len(one) != len(other):
         return f"{len(other)} results instead of {len(one)}"
     for number, (wanted, got) in enumerate(zip(one, other, strict=True)):

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::backend::TraceSession;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::obj;
-use crate::ops::{ASTYPE, RESHAPES, knows};
+use crate::ops::{ASTYPE, RESHAPES, TO_TENSOR, knows};
 use crate::reason::{Break, BreakKind};
 
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
@@ -179,7 +179,9 @@ impl<'a> CheckDims<'a, '_> {
     /// Whether both calls became the same operations, and both copy or neither. Where one is given
     /// numbers that the graph makes of dims, it says itself what it does with them.
     fn is_made_alike(&self, open: &Statement, known: &Statement) -> bool {
-        if open.copies != known.copies {
+        // Who changes nothing in place does not see it: what that does is a statement, too. Of an
+        // export nobody else has a view.
+        if open.copies != known.copies && !self.exports {
             return false;
         }
         if !are_alike(self.py, arguments(open), arguments(known)) {
@@ -349,8 +351,8 @@ fn may_be_number(sir: &StatementIr, id: SymbolId) -> bool {
 /// Whether a statement makes a constant number.
 fn is_number(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
     let shape = matches!(it.args.first(), Some(Arg::List(dims)) if dims.is_empty());
-    let made = matches!(it.output, Arg::Symbol(made) if may_be_number(sir, made));
-    shape && made && is_named(py, it, &["full"])
+    let made = it.output.first_symbol().and_then(|made| sir.meta(made));
+    shape && made.is_some_and(|meta| meta.shape.is_empty()) && is_named(py, it, &["full"])
 }
 
 /// Whether two statements are one operator, with the number on either side.
@@ -401,12 +403,26 @@ fn checks_place(py: Python<'_>, it: &Statement) -> bool {
     }
 }
 
+/// Whether a statement makes a tensor of a list of numbers of the graph.
+fn stacks(py: Python<'_>, it: &Statement) -> bool {
+    let Callee::Api(function) = &it.callee else {
+        return false;
+    };
+    let (module, name) = obj::module_and_name(function.bind(py));
+    module == "paddle_sot_rs._graph.control" && name == "new_stack"
+}
+
+/// Whether a statement makes a tensor of a list of constants.
+fn makes(py: Python<'_>, it: &Statement) -> bool {
+    is_named(py, it, &[TO_TENSOR]) && matches!(it.args.first(), Some(Arg::List(_) | Arg::Tuple(_)))
+}
+
 fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
     let callee = match (&open.callee, &known.callee) {
         (Callee::Api(a), Callee::Api(b)) => {
             let rows = || of_rows(py, open);
             let is_of_list = |name: String| is_named(py, known, &[name.trim_end_matches("_rows")]);
-            a.is(b) || rows().is_some_and(is_of_list)
+            a.is(b) || rows().is_some_and(is_of_list) || stacks(py, open) && makes(py, known)
         }
         (Callee::Method(a), Callee::Method(b)) | (Callee::Attribute(a), Callee::Attribute(b)) => {
             a == b
