@@ -133,3 +133,67 @@ def test_views_that_are_copies_at_some_sizes_change_as_in_eager_mode(tmp_path):
     for shape in SHAPES:
         x = paddle.randn(shape)
         equal(loaded(x), function(x))
+
+
+def set_by_mask(key, value, of=lambda x: x * 1):
+    def function(x):
+        y = of(x)
+        y[key(x, y)] = value
+        return y
+
+    return function
+
+
+MASKS = {
+    "of itself": set_by_mask(lambda x, y: y < 0, 0),
+    "of what it is made of": set_by_mask(lambda x, y: x.abs() > 0.5, 0.25),
+    "rows": set_by_mask(lambda x, y: x[:, 0] > 0, -1.0),
+    "whole numbers": set_by_mask(lambda x, y: y > 1, 7, of=lambda x: (x * 3).astype("int64") + 1),
+    "two": lambda x: set_by_mask(lambda _, y: y > 0, 1.0)(set_by_mask(lambda _, y: y < -0.5, 0.0)(x)),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_items_that_a_mask_chooses(name, tmp_path):
+    function = MASKS[name]
+    loaded = exported(function, tmp_path, None, 4)
+    for rows in (1, 0, 2, 3, 5, 8):
+        x = paddle.randn([rows, 4])
+        equal(loaded(x), function(x))
+
+
+def test_a_mask_of_another_size_fails(tmp_path):
+    """As in eager mode: a program would take one row for all."""
+
+    def function(x, other):
+        y = x * 1
+        y[other > 0] = 0.0
+        return y
+
+    spec = [InputSpec([None, 4], "float32", name) for name in ("x", "other")]
+    sot.save(function, str(tmp_path / "m"), input_spec=spec)
+    loaded = paddle.jit.load(str(tmp_path / "m"))
+    x = paddle.randn([3, 4])
+    equal(loaded(x, -x), function(x, -x))
+    for rows in (1, 2):
+        for call in (function, loaded):
+            with pytest.raises((RuntimeError, ValueError, IndexError)):
+                call(x, paddle.ones([rows, 4]))
+
+
+SIGNALS = {
+    "spectrum": lambda x: paddle.fft.rfft(x).real(),
+    "frames": lambda x: paddle.signal.frame(x, 16, 8).sum(1),
+    "along the first": lambda x: paddle.signal.frame(x.T, 16, 8, axis=0).mean([0, 1]),
+    "spectrum of frames": lambda x: paddle.fft.rfft(paddle.signal.frame(x, 16, 8).transpose([0, 2, 1])).abs(),
+}
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("length", [None, 48])
+def test_signals_of_open_length(name, length, tmp_path):
+    function = SIGNALS[name]
+    loaded = exported(function, tmp_path, None, length)
+    for rows, size in ((1, 48), (2, 64), (3, 50), (5, 33)):
+        x = paddle.randn([rows, length or size])
+        np.testing.assert_allclose(loaded(x).numpy(), function(x).numpy(), rtol=1e-5, atol=1e-5)
