@@ -395,6 +395,15 @@ pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     Ok(Some(t.add(Kind::NumberRange(start, stop, step))))
 }
 
+/// `number - step` of a constant or a number of the graph; `None` of others.
+pub fn less(t: &mut Tracer<'_>, number: VarId, step: i64) -> Step<Option<VarId>> {
+    if let Some(known) = t.const_int(number) {
+        return Ok(Some(t.int(known - step)));
+    }
+    let by = t.int(step);
+    arithmetic(t, BinOp::Sub, number, by)
+}
+
 /// `operator.index(value)` of a constant or a tensor.
 pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     if let Kind::Int(_) = t.kind(value) {
