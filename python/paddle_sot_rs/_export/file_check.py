@@ -58,8 +58,12 @@ def check_file(
     if not may_run(program.main_program):
         return
     done = 0
+    tried: list[list[tuple[int, ...]]] = []
     for others in sizes.others():
         shapes = example_shapes(entries, others)
+        if shapes in tried:
+            continue
+        tried.append(shapes)
         if shapes == used:
             # Nothing is open.
             return

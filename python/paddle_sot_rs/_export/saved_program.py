@@ -23,6 +23,21 @@ def may_run(program: Any) -> bool:
     return not any(op.name().startswith(_NOT_RUN) for op in _operations(program.global_block()))
 
 
+# Kernels that do not compare the dims of their first two operands: they read and write behind the end.
+_TRUSTING = ("pd_op.put_along_axis", "pd_op.put_along_axis_", "pd_op.take_along_axis")
+
+
+def _is_outside(op: Any) -> bool:
+    """Whether it is such a kernel, and its indices have more rows than what they index."""
+    if op.name() not in _TRUSTING:
+        return False
+    of, indices = (op.operand_source(at).shape for at in (0, 1))
+    axis = op.attrs()["axis"] % max(len(of), 1)
+    return len(of) != len(indices) or any(
+        there > size >= 0 for at, (size, there) in enumerate(zip(of, indices, strict=True)) if at != axis
+    )
+
+
 class SavedProgram:
     """What was read from files.
 
@@ -43,6 +58,8 @@ class SavedProgram:
                 self.outputs = _without_fetches(block)
                 _hush(block)
                 self._rounds = _bound(block)
+            if any(map(_is_outside, _operations(block))):
+                raise ValueError("the function does not take such sizes")
 
     def run(self, feed: dict[str, Any], outputs: list[Any], state: Any) -> tuple[list[Any], bool]:
         """The values of `outputs` with this random state, and whether all loops came to their own ends."""
