@@ -23,7 +23,8 @@ def may_run(program: Any) -> bool:
     return not any(op.name().startswith(_NOT_RUN) for op in _operations(program.global_block()))
 
 
-# Kernels that do not compare the dims of their first two operands: they read and write behind the end.
+# Kernels that do not compare the dims of their first two operands: they read and write behind the
+# end.
 _TRUSTING = ("pd_op.put_along_axis", "pd_op.put_along_axis_", "pd_op.take_along_axis")
 
 

@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
         for numbers in _OTHERS:
             yield self._replace(numbers=numbers)
         if self.alike is _BY_COUNT:
-            # Eager mode may take unequal dims without a word, and read behind the end of the smaller one.
+            # Eager mode may take unequal dims without a word, and read behind the end of one.
             for numbers in _OTHERS:
                 yield self._replace(numbers=numbers, alike=_ALIKE[1])
 

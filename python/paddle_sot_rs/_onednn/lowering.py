@@ -10,11 +10,11 @@ from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._onednn.operators import KNOWN
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
 from paddle_sot_rs._paddle.kernels import is_on_cpu
-from paddle_sot_rs._paddle.onednn_operators import KNOWN
 
 from .convolutions import (
     convolutions,

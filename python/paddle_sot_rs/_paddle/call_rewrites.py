@@ -322,7 +322,7 @@ def _refuse_written_while_read(operations):
 
 
 # In eager mode their calls run kernels of this name through `_legacy_C_ops`, with other
-# arguments: the program would quantise what eager mode dequantises. `quantisers.py` has those calls.
+# arguments: the program would quantise what eager mode dequantises. `quantisers.py` has those.
 _OTHER_KERNELS = frozenset(("pd_op.dequantize_linear", "pd_op.quantize_linear"))
 
 

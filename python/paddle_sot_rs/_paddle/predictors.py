@@ -7,15 +7,15 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._onednn.operators import KNOWN
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.gradients.backward import blocks_of
-from paddle_sot_rs._paddle.onednn_operators import KNOWN
 
-# Some of their results are not made with `is_test`: constant folding asks for their memory. The second operand is the
-# scale.
+# Some of their results are not made with `is_test`: constant folding asks for their memory. The
+# second operand is the scale.
 _QUANTISE = frozenset(("pd_op.quantize_linear", "pd_op.fake_quantize_dequantize_moving_average_abs_max"))
-# oneDNN's passes make one operation of these and of what is computed next, which kernels of other dtypes than its own
-# forget.
+# oneDNN's passes make one operation of these and of what is computed next, which kernels of other
+# dtypes than its own forget.
 _COMPUTE = frozenset(f"pd_op.{name}" for name in ("add", "subtract", "multiply", "divide", "matmul"))
 _JOINED = frozenset(
     f"pd_op.{name}"

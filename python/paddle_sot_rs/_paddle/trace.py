@@ -333,5 +333,5 @@ def _described(op):
     return op.name(), attributes, op.num_operands()
 
 
-# Attributes that say nothing about what an operation computes. Who compares asks for copies by itself.
+# Attributes that say nothing about what an operation computes. Who compares asks for copies.
 _NO_CHOICE = ("stop_gradient", "op_callstack", "struct_name", "target_shape", COPIES)

@@ -184,8 +184,8 @@ fn export(
 /// Nesting of a result that is followed.
 const DEEP: usize = 64;
 
-/// The tensors of a result, and numbers that the graph computes or makes of open dims, in the order of `paddle.utils.flatten`; other values are
-/// no outputs of a program.
+/// The tensors of a result, and numbers that the graph computes or makes of open dims, in the order
+/// of `paddle.utils.flatten`; other values are no outputs of a program.
 fn flatten(
     t: &mut Tracer<'_>,
     id: VarId,

@@ -38,7 +38,8 @@ const CONTAINERS: &[&str] = &["LayerList", "Sequential", "LayerDict", "Parameter
 /// part of their own, and the sums of gradients in another order than in eager mode.
 const CELLS: &[&str] = &["SimpleRNNCell", "LSTMCell", "GRUCell"];
 
-/// Layers that quantise: in eager mode they call other kernels than while a program is built. They are inlined.
+/// Layers that quantise: in eager mode they call other kernels than while a program is built. They
+/// are inlined.
 const QUANTISED: &str = "paddle.nn.quant.";
 
 /// What is known of the code of classes, by address; `None` for those that run other code than
