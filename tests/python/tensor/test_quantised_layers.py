@@ -10,12 +10,14 @@ import paddle_sot_rs as sot
 import pytest
 from harness import translate
 from paddle import _legacy_C_ops, nn
+from paddle.distributed.fleet.utils import recompute
 from paddle.nn.quant.format import LinearDequanter, LinearQuanter, LinearQuanterDequanter
 from paddle.nn.quant.quant_layers import FakeQuantAbsMax, FakeQuantChannelWiseAbsMax, FakeQuantMovingAverageAbsMax
 from paddle.quantization import PTQ, QAT, QuantConfig
 from paddle.quantization.imperative import ImperativeQuantAware
 from paddle.quantization.observers import AbsmaxObserver
 from paddle.quantization.quanters import FakeQuanterWithAbsMaxObserver
+from paddle.quantization.quanters.abs_max import FakeQuanterWithAbsMaxObserverLayer
 
 BACKENDS = ("paddle", "cinn", "pylayer", "eager")
 
@@ -217,6 +219,57 @@ def test_networks_that_were_trained_in_eager_mode_go_on():
     other = aware()
     assert trained(other, lambda net: net)[0] == expected
     assert trained(other, lambda net: net) == found
+
+
+def observed_in_turn(quanter, x):
+    y = quanter(x)
+    sot.graph_break()
+    return quanter(y) + y
+
+
+def observed_in_rounds(quanter, x):
+    rounds = paddle.zeros([])
+    while rounds < 3 and x.abs().sum() < 100:
+        x = quanter(x) + 1
+        rounds = rounds + 1
+    return x
+
+
+USES = {
+    "twice": lambda quanter, x: quanter(quanter(x) * 2),
+    # A block runs again on the way back, and observes once more.
+    "recompute": lambda quanter, x: recompute(lambda y: quanter(y) * 2, x),
+    "recompute without reentrance": lambda quanter, x: recompute(lambda y: quanter(y) * 2, x, use_reentrant=False),
+    "branch": lambda quanter, x: quanter(x) if x.sum() > 0 else quanter(x * 2) + 1,
+    "loop": observed_in_rounds,
+    "break": observed_in_turn,
+    "raises": lambda quanter, x: quanter(x).reshape([5]),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, {"min_graph_size": 0}, {"min_graph_size": 0, "capture_control_flow": True}])
+@pytest.mark.parametrize("name", USES)
+def test_states_are_written_as_often_as_in_eager_mode(name, settings):
+    found = []
+    for wrap in (lambda f: f, lambda f: sot.to_static(f, **settings)):
+        quanter = FakeQuanterWithAbsMaxObserverLayer(None)
+        call = wrap(lambda x, quanter=quanter: USES[name](quanter, x))
+        seen = []
+        for step in range(3):
+            paddle.seed(step)
+            x = paddle.randn([3, 4])
+            x.stop_gradient = False
+            try:
+                result = call(x)
+                result.sum().backward()
+                seen.append((result.tolist(), x.grad.tolist()))
+            except ValueError as error:
+                seen.append(type(error))
+            seen.append(states(quanter))
+            if step == 1:
+                quanter.eval()
+        found.append(seen)
+    assert found[0] == found[1]
 
 
 def test_the_older_interface_trains_as_eager_mode_does():
