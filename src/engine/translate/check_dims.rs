@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::backend::TraceSession;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::obj;
-use crate::ops::{ASTYPE, RESHAPES, TO_TENSOR, knows};
+use crate::ops::{ASTYPE, FULL_LIKE, RESHAPES, TO_TENSOR, knows};
 use crate::reason::{Break, BreakKind};
 
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
@@ -106,8 +106,11 @@ impl<'a> CheckDims<'a, '_> {
                 self.at += 1;
             }
             let mut expected = known.statements.get(self.at);
-            // Where the dims are known, a number made of them is a constant.
-            if expected.is_some_and(|other| !matches(other) && is_number(py, known, other)) {
+            // Where the dims are known, a number made of them is a constant, and a bool next to a
+            // tensor of floats a tensor as large as that.
+            let is_constant =
+                |other| is_number(py, known, other) || is_named(py, other, &[FULL_LIKE]);
+            if expected.is_some_and(|other| !matches(other) && is_constant(other)) {
                 if let Some(next) = known.statements.get(self.at + 1).filter(|it| matches(it)) {
                     self.at += 1;
                     expected = Some(next);

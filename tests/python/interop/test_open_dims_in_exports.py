@@ -78,6 +78,22 @@ def test_tensors_of_lists_of_sizes(name, tmp_path):
         equal(loaded(x), function(x))
 
 
+CONDITIONS = {
+    "times": lambda x: x * (x.shape[0] > 2),
+    "plus": lambda x: (x.shape[1] == 3) + x.astype("int64"),
+    "minus": lambda x: x.astype("float64") - (x.shape[0] < x.shape[1]),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_on_sizes_are_numbers(name, tmp_path):
+    function = CONDITIONS[name]
+    loaded = exported(function, tmp_path, None, None)
+    for shape in SHAPES:
+        x = paddle.randn(shape)
+        equal(loaded(x), function(x))
+
+
 def test_sizes_are_results(tmp_path):
     """As files of `paddle.jit.save` have them: a program computes them where dims are open."""
 
