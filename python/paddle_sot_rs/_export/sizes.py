@@ -40,6 +40,10 @@ class Sizes(NamedTuple):
         """Sizes that the same functions take, and that are not these."""
         for numbers in _OTHERS:
             yield self._replace(numbers=numbers)
+        if self.alike is _BY_COUNT:
+            # Eager mode may take unequal dims without a word, and read behind the end of one.
+            for numbers in _OTHERS:
+                yield self._replace(numbers=numbers, alike=_ALIKE[1])
 
 
 EXAMPLES: tuple[Sizes, ...] = tuple(Sizes(alike=alike) for alike in _ALIKE)

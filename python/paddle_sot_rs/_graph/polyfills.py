@@ -14,6 +14,9 @@ import paddle
 from paddle import framework
 from paddle.nn.layer.rnn import RNNCellBase
 
+from ..api import graph_break
+from . import quantisers
+
 
 def stand_in(made: Any) -> Any:
     """An object that translated code sees as the one of C code in whose place a polyfill makes it.
@@ -184,3 +187,58 @@ def is_enabled_for(self: Any, level: int) -> bool:
         enabled = self.manager.disable < level and level >= self.getEffectiveLevel()
         self._cache[level] = enabled
         return enabled
+
+
+# How Paddle's layers call the kernels of `_legacy_C_ops`.
+_LINEAR = ("quant_axis", "bit_length", "qmin", "qmax")
+
+
+def quantize_linear(*given: Any) -> Any:
+    """`_legacy_C_ops.quantize_linear(x, scale, zero_point, *attributes)`"""
+    return quantisers.quantise(*_of_linear(given))
+
+
+def dequantize_linear(*given: Any) -> Any:
+    """`_legacy_C_ops.dequantize_linear(x, scale, zero_point, *attributes)`"""
+    return quantisers.dequantise(*_of_linear(given))
+
+
+def _of_linear(given: Any) -> Any:
+    if given[3::2] != _LINEAR:
+        graph_break("quantize_linear() with other attributes")
+    return (*given[:3], *given[4::2])
+
+
+def fake_by_average(self: Any, input: Any) -> Any:
+    """`FakeQuanterWithAbsMaxObserverLayer.dynamic_forward(self, input)`, without the name of its result."""
+    return _by_average(self, input, self._bit_length)
+
+
+def old_fake_by_average(self: Any, input: Any) -> Any:
+    """`FakeQuantMovingAverageAbsMax.forward(self, input)`"""
+    _reduce(self, self._scale)
+    return _by_average(self, input, self._quant_bits)
+
+
+def _by_average(self: Any, input: Any, bits: Any) -> Any:
+    learns = self.training
+    state = self._state if learns else None
+    accumulated = self._accum if learns else None
+    return quantisers.fake_by_average(input, self._scale, accumulated, state, self._moving_rate, bits, not learns)
+
+
+def old_fake_by_largest(self: Any, input: Any) -> Any:
+    """`FakeQuantAbsMax.forward(self, input)`"""
+    _reduce(self, self._scale)
+    return quantisers.fake_by_largest(input, self._scale, self._quant_bits)
+
+
+def old_fake_by_channel(self: Any, input: Any) -> Any:
+    """`FakeQuantChannelWiseAbsMax.forward(self, input)`"""
+    _reduce(self, self._scale)
+    return quantisers.fake_by_channel(input, self._scale, self._quant_bits, self._quant_axis)
+
+
+def _reduce(self: Any, scale: Any) -> None:
+    if self._reduce_type == "max":
+        paddle.distributed.all_reduce(scale, op=paddle.distributed.ReduceOp.MAX)

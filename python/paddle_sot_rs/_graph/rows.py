@@ -6,7 +6,12 @@ from typing import Any
 
 import paddle
 
-__all__ = ["append_row", "concat_rows", "empty_rows", "has_rows", "row_at", "row_of", "rows_of", "stack_rows"]
+# Marks operations on rows that come and go, as `blocks.py` does: what is there may be empty.
+ROWS = "sot_rows"
+__all__ = [
+    *("append_row", "concat_rows", "empty_rows", "has_rows", "row_at", "row_of", "rows_of", "some_rows"),
+    "stack_rows",
+]
 
 
 def empty_rows(dims: list[int], dtype: str) -> Any:
@@ -39,6 +44,14 @@ def row_at(rows: Any, place: Any) -> Any:
     place = place.astype("int64")
     size = paddle.shape(rows)[0].astype("int64")
     return paddle.gather(rows, paddle.where(place < 0, place + size, place))
+
+
+def some_rows(rows: Any, start: int | None, stop: int | None, step: int | None) -> Any:
+    """`rows[start:stop:step]`, which may be none."""
+    some = rows[start:stop:step]
+    if not paddle.in_dynamic_mode() and some is not rows:
+        some.get_defining_op().set_bool_attr(ROWS, True)
+    return paddle.assign(some)
 
 
 def stack_rows(rows: Any, axis: int) -> Any:

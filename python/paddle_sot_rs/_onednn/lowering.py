@@ -10,6 +10,7 @@ from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._onednn.operators import KNOWN
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.constants import CONSTANTS
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
@@ -63,17 +64,6 @@ _IN_BFLOAT16 = (
     "cpu_bf16_quantize_squash_pass",
 )
 _CONVERSIONS = ("onednn_op.quantize", "onednn_op.dequantize")
-# What these passes know; they ask for no more than the name.
-KNOWN = frozenset(
-    """
-    abs add add_n batch_norm bilinear_interp cast clip concat conv2d conv2d_transpose
-    conv2d_transpose_bias conv3d depthwise_conv2d divide elu exp fc flatten full fusion_gru
-    gaussian gelu hardswish layer_norm leaky_relu log_softmax lrn matmul matmul_with_flatten max
-    mean min mish multiply nearest_interp pad pad3d pool2d prelu prior_box relu relu6 reshape
-    round scale shape sigmoid slice softmax softplus split split_with_num sqrt squeeze stack
-    subtract sum swish tanh transpose unsqueeze
-    """.split()
-)
 
 
 def _always(op: Any) -> bool:

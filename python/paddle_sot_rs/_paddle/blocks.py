@@ -12,12 +12,10 @@ from paddle import _C_ops
 from paddle.base.libpaddle import pir
 from paddle.static.nn import control_flow
 
+from paddle_sot_rs._graph.rows import ROWS
 from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, inner_operations
 from paddle_sot_rs._paddle.value_patches import dims
-
-# Marks the operations that add and remove rows.
-ROWS = "sot_rows"
 
 
 def axes(value):

@@ -9,6 +9,7 @@ import paddle
 from paddle import _C_ops
 
 from paddle_sot_rs._core import operators, whole_arguments
+from paddle_sot_rs._graph.quantisers import AS_EAGER
 from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, gives_neither, has_gradient, semantics_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, taken_from_onednn
@@ -321,13 +322,13 @@ def _refuse_written_while_read(operations):
 
 
 # In eager mode their calls run kernels of this name through `_legacy_C_ops`, with other
-# arguments: the program would quantise what eager mode dequantises.
+# arguments: the program would quantise what eager mode dequantises. `quantisers.py` has those.
 _OTHER_KERNELS = frozenset(("pd_op.dequantize_linear", "pd_op.quantize_linear"))
 
 
 def _refuse_other_kernels(operations):
     for op in operations:
-        if op.name().removesuffix("_") in _OTHER_KERNELS:
+        if op.name().removesuffix("_") in _OTHER_KERNELS and not op.has_attr(AS_EAGER):
             raise NotImplementedError(f"{op.name()} of a program, where eager mode runs another kernel")
         if is_on_cpu() and (dtype := taken_from_onednn(op)) is not None:
             raise TypeError(f"{op.name()} of {dtype}, which a CPU has no kernel for")

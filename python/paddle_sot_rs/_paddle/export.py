@@ -11,6 +11,8 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import core as pir_core
 
+from paddle_sot_rs._graph.quantisers import OBSERVES
+from paddle_sot_rs._paddle.gradients.backward import with_inner
 from paddle_sot_rs._paddle.predictors import prepare
 from paddle_sot_rs._paddle.programs import loops
 from paddle_sot_rs._paddle.static_mode import Window
@@ -57,6 +59,15 @@ def _parameter(tensor, taken):
     return value
 
 
+def _remove(op):
+    """Removes an operation, and those that only it uses the results of: they may read what is not made in a test."""
+    makers = [value.get_defining_op() for value in op.operands_source() if value.initialized()]
+    op.get_parent_block().remove_op(op)
+    for maker in {maker.id(): maker for maker in makers if maker is not None}.values():
+        if maker.num_operands() and all(value.use_empty() for value in maker.results()):
+            _remove(maker)
+
+
 def let_go(_program):
     """The last of what pointed into it is gone."""
 
@@ -78,6 +89,9 @@ def export_program(trace, inputs, outputs):
 
     window = Window(program, trace.startup, trace.cast)
     try:
+        for op in [op for op in with_inner(block.ops) if op.has_attr(OBSERVES)]:
+            # A saved program learns nothing, as its statistics stay what they are.
+            _remove(op)
         values = []
         # Each goes to the start of the program: the last one first.
         for name, tensor, dims in reversed(inputs):
@@ -112,7 +126,7 @@ def export_program(trace, inputs, outputs):
                 "a loop was saved, and FLAGS_eager_delete_tensor_gb is negative: Paddle's executors compute loops "
                 "wrongly then, in loaded programs too; leave it at 0 or more where this one is loaded"
             )
-        prepare(block, values)
+        prepare(block, values, result)
         trace.external.clear()
         # A Value points into its program, and does not keep it: `static.inputs` is all that the caller may have.
         for value in (*values, *result, *parameters):

@@ -43,6 +43,37 @@ def _known(at):
     return asks
 
 
+def _made_of(shape_of):
+    """Paddle computes with the -1 of open dims: the shape is what `shape_of` says of the operand's."""
+
+    def asks(op, operations):
+        given, result = dims(op.operand_source(0)), op.result(0)
+        if -1 not in given:
+            return []
+        shape = shape_of(op.attrs(), given)
+        if shape != dims(result):
+            if op.id() != operations[-1].id():
+                raise NotImplementedError(f"Paddle does not infer the shape of {op.name()} of open length")
+            result.set_type(create_shaped_type(result.type(), shape))
+        return []
+
+    return asks
+
+
+def _of_spectrum(attributes, given):
+    """A half and one more of the last axis."""
+    last = attributes["axes"][-1]
+    size = given[last]
+    return [(-1 if size < 0 else size // 2 + 1) if at == last % len(given) else dim for at, dim in enumerate(given)]
+
+
+def _of_frames(attributes, given):
+    length, hop = attributes["frame_length"], attributes["hop_length"]
+    if attributes["axis"] == 0:
+        return [-1 if given[0] < 0 else (given[0] - length) // hop + 1, length, *given[1:]]
+    return [*given[:-1], length, -1 if given[-1] < 0 else (given[-1] - length) // hop + 1]
+
+
 def _where(attribute, asks):
     """Only with this attribute."""
     return lambda op, operations: asks(op, operations) if op.attrs()[attribute] else []
@@ -111,8 +142,9 @@ ASKS = {
     **dict.fromkeys(("pd_op.bincount", "pd_op.topk", "pd_op.unique", "pd_op.unique_consecutive"), _rows_of(0)),
     "pd_op.cross_entropy_with_softmax": _labels,
     "pd_op.diag": _where("offset", _known(0)),
-    "pd_op.fft_r2c": _where("onesided", _known(0)),
-    **dict.fromkeys(("pd_op.frame", "pd_op.overlap_add"), _known(0)),
+    "pd_op.fft_r2c": _where("onesided", _made_of(_of_spectrum)),
+    "pd_op.frame": _made_of(_of_frames),
+    "pd_op.overlap_add": _known(0),
     "pd_op.full_with_tensor": _shaped(0),
     "pd_op.gather": _gathered,
     "pd_op.gather_nd": _indexed(lambda *_: []),

@@ -1,22 +1,49 @@
-"""What `paddle.inference` asks of the nested blocks of a saved program.
+"""What `paddle.inference` asks of a saved program.
 
-Its passes and kernels do not know all that may be in a block: a program that `paddle.jit.load` computes can fail there.
+Its passes and kernels do not know all that may be in one: what `paddle.jit.load` computes can fail there, or be wrong.
 """
 
 import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._onednn.operators import KNOWN
+from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.gradients.backward import blocks_of
 
+# Some of their results are not made with `is_test`: constant folding asks for their memory. The
+# second operand is the scale.
+_QUANTISE = frozenset(("pd_op.quantize_linear", "pd_op.fake_quantize_dequantize_moving_average_abs_max"))
+# oneDNN's passes make one operation of these and of what is computed next, which kernels of other
+# dtypes than its own forget.
+_COMPUTE = frozenset(f"pd_op.{name}" for name in ("add", "subtract", "multiply", "divide", "matmul"))
+_JOINED = frozenset(
+    f"pd_op.{name}"
+    for name in (
+        *("abs", "clip", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "mish", "relu", "relu6", "scale"),
+        *("sigmoid", "silu", "sqrt", "squeeze", "swish", "tanh", "unsqueeze"),
+    )
+)
+_ONEDNN = (paddle.float32, paddle.bfloat16)
+_SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
 
-def prepare(block, inputs):
-    """Changes a program that is going to be saved; `inputs` are Values of its inputs."""
+def prepare(block, inputs, outputs=()):
+    """Changes a program that is going to be saved.
+
+    `inputs` are Values of its inputs, and `outputs` of its results: other ones may take their places.
+    """
+    written_over = _written_over(block, {value.id for value in outputs})
     for op in block.ops:
         if op.name() == "pd_op.if" and inputs and _is_constant(op.operand_source(0), {}):
             _open(op, inputs[0])
+        elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
+            _open_scale(op, inputs[0])
+        elif op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS):
+            _compute_in_doubles(op, outputs)
+        elif op.id() in written_over or _is_joined(op):
+            _keep_apart(op)
         for inner in blocks_of(op):
             prepare(inner, inputs)
             _hand_over_plainly(inner)
@@ -36,11 +63,116 @@ def _is_constant(value, known):
 def _open(branch, given):
     """Makes the condition of a branch depend on an input."""
     pir.set_insertion_point(branch)
-    count = _C_ops.numel(given)
-    holds = _C_ops.greater_equal(count, _C_ops.full_like(count, 0, count.dtype, paddle.base.core.Place()))
-    condition = _C_ops.logical_and(branch.operand_source(0), holds)
+    condition = _C_ops.logical_and(branch.operand_source(0), _holds(given))
     condition.stop_gradient = True
     branch.operand(0).set_source(condition)
+
+
+def _open_scale(op, given):
+    """Makes the scale of a constant depend on an input: it is multiplied by 1."""
+    pir.set_insertion_point(op)
+    scale = op.operand_source(1)
+    opened = _C_ops.multiply(scale, _C_ops.cast(_holds(given), scale.dtype))
+    opened.stop_gradient = True
+    op.operand(1).set_source(opened)
+
+
+def _compute_in_doubles(op, outputs):
+    """Rows that come and go: all of them may be empty, which ends the process or fails in oneDNN's kernels.
+
+    Those take no doubles.
+    """
+    result = op.result(0)
+    if result.dtype not in _ONEDNN:
+        return
+    pir.set_insertion_point(op)
+    given = op.operand_source(0)
+    if op.name() == "pd_op.concat":
+        values = given.get_defining_op().operands_source()
+        made = _C_ops.concat([_C_ops.cast(value, paddle.float64) for value in values], op.operand_source(1))
+    else:
+        doubles, attributes = _C_ops.cast(given, paddle.float64), op.attrs()
+        starts, ends = op.operand_source(1), op.operand_source(2)
+        made = _C_ops.slice(doubles, attributes["axes"], starts, ends, attributes["infer_flags"], [])
+    made = _C_ops.cast(made, result.dtype)
+    made.stop_gradient = result.stop_gradient
+    result.replace_all_uses_with(made)
+    for at, value in enumerate(outputs):
+        if value.is_same(result):
+            outputs[at] = made
+    op.get_parent_block().remove_op(op)
+
+
+def _is_joined(op):
+    """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
+    if op.name() not in _COMPUTE or op.result(0).dtype in _ONEDNN:
+        return False
+    return not _JOINED.isdisjoint(user.name() for user in op.result(0).all_used_ops())
+
+
+def _written_over(block, outputs):
+    """The operations whose results may be written over by what uses them, where those are used more than once.
+
+    What oneDNN has made in plain layout is handed on without a copy, to each as if to the only one.
+    """
+    candidates = [op for op in block.ops if _makes_alone(op) and any(map(_may_write, op.result(0).all_used_ops()))]
+    if not candidates:
+        return set()
+    alike = _alike(block)
+    found = set()
+    for op in candidates:
+        group = alike.get(op.id(), [op])
+        if sum(len(one.result(0).all_used_ops()) + (one.result(0).id in outputs) for one in group) > 1:
+            found.update(one.id() for one in group)
+    return found
+
+
+def _makes_alone(op):
+    if op.name().removeprefix("pd_op.") not in KNOWN or op.num_results() != 1:
+        return False
+    result = op.result(0)
+    return result.is_dense_tensor_type() and result.dtype in _ONEDNN
+
+
+def _alike(block):
+    """By operation, those that compute the same: a pass leaves the first of them."""
+    groups, found, first = {}, {}, {}
+    for op in block.ops:
+        if op.num_regions() or not op.num_results():
+            continue
+        attributes = {name: repr(value) for name, value in op.attrs().items() if name not in _SAYS_NOTHING}
+        operands = tuple(first.get(value.id, value.id) for value in op.operands_source() if value.initialized())
+        group = groups.setdefault((op.name(), operands, tuple(sorted(attributes.items()))), [])
+        group.append(op)
+        found[op.id()] = group
+        for value, same in zip(op.results(), group[0].results(), strict=True):
+            first[value.id] = same.id
+    return found
+
+
+def _may_write(op):
+    name = op.name().removeprefix("pd_op.")
+    return name not in KNOWN and hasattr(_C_ops, f"{name}_")
+
+
+def _keep_apart(op):
+    """A copy between this and what is computed next."""
+    result = op.result(0)
+    pir.set_insertion_point_after(op)
+    copy = _C_ops.assign(result)
+    copy.stop_gradient = result.stop_gradient
+    result.replace_all_uses_with(copy)
+    copy.get_defining_op().operand(0).set_source(result)
+
+
+def _given(op):
+    return [value for value in op.operands_source() if value.initialized()]
+
+
+def _holds(given):
+    """True, which only the program knows."""
+    count = _C_ops.numel(given)
+    return _C_ops.greater_equal(count, _C_ops.full_like(count, 0, count.dtype, paddle.base.core.Place()))
 
 
 def _hand_over_plainly(block):

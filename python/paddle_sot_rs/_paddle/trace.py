@@ -20,6 +20,7 @@ from paddle_sot_rs._paddle.open_dims import asked
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
 from paddle_sot_rs._paddle.value_patches import Value
+from paddle_sot_rs._paddle.views import COPIES
 
 # What a program is, around its block.
 _PROGRAM = "builtin.module"
@@ -332,5 +333,5 @@ def _described(op):
     return op.name(), attributes, op.num_operands()
 
 
-# Attributes that say nothing about what an operation computes.
-_NO_CHOICE = ("stop_gradient", "op_callstack", "struct_name", "target_shape")
+# Attributes that say nothing about what an operation computes. Who compares asks for copies.
+_NO_CHOICE = ("stop_gradient", "op_callstack", "struct_name", "target_shape", COPIES)

@@ -16,6 +16,7 @@ from paddle_sot_rs._paddle.views import SHARES
 Value = pir.Value
 
 _static_divide, _static_power, _static_reversed_power = Value.__truediv__, Value.__pow__, Value.__rpow__
+_static_reversed_divide = Value.__rtruediv__
 _static_floor_divide, _static_reversed_floor_divide = Value.__floordiv__, Value.__rfloordiv__
 
 
@@ -34,6 +35,14 @@ def _divide(self, other):
     return _C_ops.divide(value, _C_ops.full([], other, value.dtype, core.Place()))
 
 
+def _reversed_divide(self, other):
+    # Paddle fills a tensor of the shape with the number, and knows of one open dim alone.
+    if not _scalar(other) or -1 not in dims(self):
+        return _static_reversed_divide(self, other)
+    divisor = self.astype(paddle.float32) if self.dtype in _INTEGERS else self
+    return _C_ops.divide(paddle.full(paddle.shape(divisor), other, divisor.dtype), divisor)
+
+
 def _power(self, other):
     # Eager mode uses the kernel with a number for the exponent.
     if _scalar(other) and (self.dtype not in _INTEGERS or self.dtype in _WITH_POWERS and isinstance(other, int)):
@@ -43,7 +52,7 @@ def _power(self, other):
 
 
 def _reversed_power(self, other):
-    # Paddle fills a tensor of the shape with the number, and knows of one open dim alone.
+    # As with quotients.
     if not _scalar(other) or -1 not in dims(self):
         return _static_reversed_power(self, other)
     exponent = self.astype(paddle.float32) if isinstance(other, float) and self.dtype in _INTEGERS else self
@@ -233,6 +242,8 @@ _WITH_POWERS = (paddle.int32, paddle.int64)
 AS_EAGER = {
     "__truediv__": _divide,
     "__div__": _divide,
+    "__rtruediv__": _reversed_divide,
+    "__rdiv__": _reversed_divide,
     "__pow__": _power,
     "__rpow__": _reversed_power,
     "__floordiv__": _floor_divide,

@@ -8,7 +8,7 @@ use crate::backend::TraceSession;
 use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
 use crate::obj;
-use crate::ops::{ASTYPE, FULL, RESHAPES, knows};
+use crate::ops::{ASTYPE, FULL, FULL_LIKE, RESHAPES, TO_TENSOR, knows};
 use crate::reason::{Break, BreakKind};
 
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
@@ -107,8 +107,11 @@ impl<'a> CheckDims<'a, '_> {
                 self.at += 1;
             }
             let mut expected = known.statements.get(self.at);
-            // Where the dims are known, a number made of them is a constant.
-            if expected.is_some_and(|other| !matches(other) && is_number(py, known, other)) {
+            // Where the dims are known, a number made of them is a constant, and a bool next to a
+            // tensor of floats a tensor as large as that.
+            let is_constant =
+                |other| is_number(py, known, other) || is_named(py, other, &[FULL_LIKE]);
+            if expected.is_some_and(|other| !matches(other) && is_constant(other)) {
                 if let Some(next) = known.statements.get(self.at + 1).filter(|it| matches(it)) {
                     self.at += 1;
                     expected = Some(next);
@@ -180,7 +183,9 @@ impl<'a> CheckDims<'a, '_> {
     /// Whether both calls became the same operations, and both copy or neither. Where one is given
     /// numbers that the graph makes of dims, it says itself what it does with them.
     fn is_made_alike(&self, open: &Statement, known: &Statement) -> bool {
-        if open.copies != known.copies {
+        // Who changes nothing in place does not see it: what that does is a statement, too. Of an
+        // export nobody else has a view.
+        if open.copies != known.copies && !self.exports {
             return false;
         }
         if !are_alike(self.py, arguments(open), arguments(known)) {
@@ -350,8 +355,8 @@ fn may_be_number(sir: &StatementIr, id: SymbolId) -> bool {
 /// Whether a statement makes a constant number.
 fn is_number(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
     let shape = matches!(it.args.first(), Some(Arg::List(dims)) if dims.is_empty());
-    let made = matches!(it.output, Arg::Symbol(made) if may_be_number(sir, made));
-    shape && made && is_named(py, it, &[FULL])
+    let made = it.output.first_symbol().and_then(|made| sir.meta(made));
+    shape && made.is_some_and(|meta| meta.shape.is_empty()) && is_named(py, it, &[FULL])
 }
 
 /// Whether two statements are one operator, with the number on either side.
@@ -403,12 +408,26 @@ fn checks_place(py: Python<'_>, it: &Statement) -> bool {
     }
 }
 
+/// Whether a statement makes a tensor of a list of numbers of the graph.
+fn stacks(py: Python<'_>, it: &Statement) -> bool {
+    let Callee::Api(function) = &it.callee else {
+        return false;
+    };
+    let (module, name) = obj::module_and_name(function.bind(py));
+    module == "paddle_sot_rs._graph.control" && name == "new_stack"
+}
+
+/// Whether a statement makes a tensor of a list of constants.
+fn makes(py: Python<'_>, it: &Statement) -> bool {
+    is_named(py, it, &[TO_TENSOR]) && matches!(it.args.first(), Some(Arg::List(_) | Arg::Tuple(_)))
+}
+
 fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
     let callee = match (&open.callee, &known.callee) {
         (Callee::Api(a), Callee::Api(b)) => {
             let rows = || of_rows(py, open);
             let is_of_list = |name: String| is_named(py, known, &[name.trim_end_matches("_rows")]);
-            a.is(b) || rows().is_some_and(is_of_list)
+            a.is(b) || rows().is_some_and(is_of_list) || stacks(py, open) && makes(py, known)
         }
         (Callee::Method(a), Callee::Method(b)) | (Callee::Attribute(a), Callee::Attribute(b)) => {
             a == b

@@ -11,7 +11,7 @@ use crate::backend::{ExportInput, ExportRequest};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::{self, Outcome, Tracer};
+use crate::simulator::{self, Outcome, Tracer, arguments};
 use crate::variables::{Exports, VarId, protocol};
 
 use super::arguments::Bound_;
@@ -87,13 +87,14 @@ pub(super) struct Whole<'py> {
 }
 
 /// Captures a function as one graph. `names` are those of the tensors among its arguments, by
-/// address.
+/// address; `gives_dims` asks for numbers of open dims among its results.
 pub(super) fn whole<'py>(
     py: Python<'py>,
     of: &Translated,
     bound: &[Bound<'_, PyAny>],
     wanted: &DynamicTensors,
     names: FxHashMap<usize, String>,
+    gives_dims: bool,
 ) -> Result<Whole<'py>, Break> {
     let (state, backend) = prepare(py, of)?;
     let mut varies = Varies {
@@ -124,7 +125,7 @@ pub(super) fn whole<'py>(
         Outcome::Break(at) => return Err(at.reason),
     };
     let mut outputs = Vec::new();
-    flatten(&mut tracer, result, &mut outputs, 0)?;
+    flatten(&mut tracer, result, (&mut outputs, gives_dims), 0)?;
     if outputs.is_empty() {
         return Err(Break::new(
             BreakKind::UnsupportedOperation,
@@ -153,7 +154,7 @@ fn export(
         tracer,
         outputs,
         backend,
-    } = whole(py, of, bound, &wanted, names)?;
+    } = whole(py, of, bound, &wanted, names, true)?;
     let (mut sir, graph_inputs, session) = tracer.graph.into_parts();
     sir.inputs = graph_inputs.iter().map(|input| input.symbol).collect();
     sir.outputs = outputs;
@@ -183,14 +184,21 @@ fn export(
 /// Nesting of a result that is followed.
 const DEEP: usize = 64;
 
-/// The tensors of a result, and numbers that the graph computes, in the order of `paddle.utils.flatten`; other values are
-/// no outputs of a program.
+/// The tensors of a result, and numbers that the graph computes or makes of open dims, in the order
+/// of `paddle.utils.flatten`; other values are no outputs of a program.
 fn flatten(
     t: &mut Tracer<'_>,
     id: VarId,
-    outputs: &mut Vec<SymbolId>,
+    (outputs, gives_dims): (&mut Vec<SymbolId>, bool),
     depth: usize,
 ) -> Result<(), Break> {
+    if gives_dims {
+        // One that no program computes is no output.
+        if let Ok(Some(symbol)) = arguments::dims_as_result(t, id) {
+            outputs.push(symbol);
+            return Ok(());
+        }
+    }
     let items = match protocol::exports(t, id)? {
         Exports::Output(symbol) => {
             outputs.push(symbol);
@@ -206,7 +214,7 @@ fn flatten(
         ));
     }
     for item in items {
-        flatten(t, item, outputs, depth + 1)?;
+        flatten(t, item, (outputs, gives_dims), depth + 1)?;
     }
     Ok(())
 }

@@ -138,7 +138,7 @@ fn freeze(
         tracer,
         outputs,
         backend,
-    } = whole(py, of, bound, &wanted, FxHashMap::default())?;
+    } = whole(py, of, bound, &wanted, FxHashMap::default(), false)?;
     if let Some(changed) = changed(&tracer) {
         return Err(Break::new(
             BreakKind::UnsupportedOperation,

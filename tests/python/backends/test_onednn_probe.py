@@ -41,7 +41,7 @@ def test_each_operator_is_that_of_eager_mode(part):
 
 @pytest.mark.skipif("onednn" not in sot.list_backends(), reason="no such backend")
 def test_each_operator_has_a_row():
-    from paddle_sot_rs._onednn.lowering import KNOWN
+    from paddle_sot_rs._onednn.operators import KNOWN
 
     sys.path.insert(0, str(ROWS_PROBE.parent))
     try:

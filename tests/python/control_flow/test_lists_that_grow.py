@@ -244,6 +244,25 @@ def takes_the_last(x, n):
     return out.pop(), len(out)
 
 
+def changes_what_was_taken(x, n):
+    out = []
+    for i in range(n):
+        out.append(x * i)
+    last = out.pop()
+    out.append(last)
+    last.add_(x)
+    return paddle.stack(out)
+
+
+def changes_a_part(x, n):
+    out = []
+    for i in range(n):
+        out.append(x * i)
+    part = out[::-1]
+    part[0].add_(x)
+    return paddle.stack(out), paddle.stack(part)
+
+
 def adds_lists(x, n):
     out = []
     for i in range(n):
@@ -260,7 +279,8 @@ def adds_lists(x, n):
         changes_what_was_there,
         asks_for_identity,
         appends_while_it_iterates,
-        takes_the_last,
+        changes_what_was_taken,
+        changes_a_part,
         adds_lists,
     ],
 )
@@ -270,6 +290,13 @@ def test_what_would_see_it_is_left_to_the_interpreter(function):
         assert outcome(compiled, n) == outcome(function, n)
     with pytest.raises(sot.GraphBreakError):
         outcome(translate(function, full_graph=True, capture_control_flow=True), 3)
+
+
+def test_the_last_is_taken():
+    compiled = translate(takes_the_last, full_graph=True, capture_control_flow=True)
+    for n in (2, 3, 1):
+        assert outcome(compiled, n) == outcome(takes_the_last, n)
+    assert outcome(translate(takes_the_last, capture_control_flow=True), 0) == outcome(takes_the_last, 0)
 
 
 def test_arguments_that_are_appended_are_not_changed():

@@ -43,6 +43,50 @@ def until(x):
     return paddle.stack(out)
 
 
+def taken_out(x):
+    out = [x[:, 0] * 0]
+    for t in range(x.shape[1]):
+        out.append(x[:, t])
+    last, first = out.pop(), out.pop(0)
+    return paddle.stack([last, first]), len(out)
+
+
+def parts(x):
+    out = [x[:, 0]]
+    for t in range(x.shape[1]):
+        out.append(x[:, t] * 2)
+    kept = out[1:]
+    out.append(x[:, 0] * 3)
+    return paddle.stack(kept), paddle.concat(out[::-1]), paddle.stack(out[-2:]), len(kept[3:])
+
+
+def best_path(x):
+    score, back = x[:, 0], []
+    for t in range(1, x.shape[1]):
+        total = score.unsqueeze(2) + score.unsqueeze(1) * 0.3
+        back.append(total.argmax(1))
+        score = total.max(1) + x[:, t]
+    best = score.argmax(-1)
+    path = [best]
+    for places in reversed(back):
+        best = paddle.take_along_axis(places, best.unsqueeze(1), 1).squeeze(1)
+        path.append(best)
+    return paddle.stack(path[::-1], 1)
+
+
+def backwards(x):
+    state = x[:, 0] * 0
+    for t in reversed(range(x.shape[1])):
+        state = state * 0.5 + x[:, t] * t
+    for t in reversed(range(x.shape[1] - 1, 0, -1)):
+        state = state - x[:, t]
+    return state
+
+
+def arrays(result):
+    return [np.asarray(it) for it in paddle.utils.flatten(result)]
+
+
 def predicted(path, x, optimizes, onednn):
     config = inference.Config(f"{path}.json", f"{path}.pdiparams")
     config.disable_glog_info()
@@ -53,23 +97,66 @@ def predicted(path, x, optimizes, onednn):
     return [it.numpy() for it in inference.create_predictor(config).run([x])]
 
 
-@pytest.mark.parametrize("function", [steps, from_the_first, chosen_rows, until])
+GROW = [steps, from_the_first, chosen_rows, until]
+SHRINK = [taken_out, parts, best_path, backwards]
+
+
+@pytest.mark.parametrize("function", GROW + SHRINK)
 def test_open_dims(function, tmp_path):
     path = str(tmp_path / "f")
     sot.save(function, path, input_spec=[InputSpec([None, None, 3], "float32", "x")])
     loaded = paddle.jit.load(path)
     for sizes in ((1, 1), (2, 3), (4, 5), (3, 7)):
         x = paddle.to_tensor(np.random.default_rng(0).standard_normal([*sizes, 3]).astype("float32"))
-        wanted = [it.numpy() for it in paddle.utils.flatten(function(x))]
-        found = [[it.numpy() for it in paddle.utils.flatten(loaded(x))]]
+        wanted = arrays(function(x))
+        found = [arrays(loaded(x))]
         hows = [(False, False), (True, False), (True, True)]
-        if function is chosen_rows:
-            # `concat` on oneDNN ends the process in a branch inside of a loop, where rows are open.
-            hows.pop()
         found += [predicted(path, x, *how) for how in hows]
-        for arrays in found:
-            for one, other in zip(wanted, arrays, strict=True):
+        for result in found:
+            for one, other in zip(wanted, result, strict=True):
                 np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", SHRINK)
+def test_calls_of_changing_sizes_are_one_graph(function):
+    translated = sot.to_static(function, full_graph=True, dynamic=True)
+    for sizes in ((1, 1), (2, 3), (4, 5), (3, 7)):
+        x = paddle.to_tensor(np.random.default_rng(0).standard_normal([*sizes, 3]).astype("float32"))
+        for one, other in zip(arrays(function(x)), arrays(translated(x)), strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+def test_nothing_is_taken_out_of_an_empty_list(tmp_path):
+    """As in Python; a program fails there."""
+
+    def function(x):
+        out = []
+        for row in x:
+            if row.sum() > 100:
+                out.append(row)
+        return out.pop()
+
+    sot.save(function, str(tmp_path / "m"), input_spec=[InputSpec([None, 3], "float32", "x")])
+    loaded = paddle.jit.load(str(tmp_path / "m"))
+    x = paddle.ones([2, 3]) * 50
+    assert loaded(x).tolist() == function(x).tolist()
+    with pytest.raises(IndexError):
+        function(x * 0)
+    with pytest.raises((RuntimeError, ValueError, IndexError)):
+        loaded(x * 0)
+
+
+def test_what_is_taken_out_in_each_round_is_refused():
+    def function(x):
+        out = [x[0], x[0]]
+        for row in x:
+            out.append(row)
+            if row.sum() > 0:
+                out.pop()
+        return paddle.stack(out)
+
+    with pytest.raises(sot.GraphBreakError):
+        sot.save(function, "never", input_spec=[InputSpec([None, 3], "float32", "x")])
 
 
 def test_a_list_cannot_be_a_result():

@@ -9,6 +9,7 @@ import pytest
 from paddle import nn
 from paddle.nn import functional as F
 from paddle.static import InputSpec
+from paddle_sot_rs._export import file_check
 
 pytestmark = pytest.mark.default_python
 
@@ -122,16 +123,110 @@ def test_the_check_is_not_seen(tmp_path):
     np.testing.assert_array_equal(paddle.rand([3]).numpy(), want)
 
 
-def test_loops_are_not_run(tmp_path):
-    """A loop may not end with numbers that nobody chose."""
+def doubled(x):
+    while x.sum() < 100:
+        x = x * 2
+    return x
 
-    def doubled(x):
-        while x.sum() < 100:
-            x = x * 2
-        return x
 
-    function = sot.to_static(doubled, capture_control_flow=True)
-    sot.save(function, str(tmp_path / "m"), input_spec=[InputSpec([None, 3])])
-    np.testing.assert_array_equal(
-        paddle.jit.load(str(tmp_path / "m"))(paddle.ones([2, 3])).numpy(), np.full([2, 3], 32)
-    )
+def nested(x):
+    rounds = paddle.zeros([])
+    while rounds < 5:
+        inner = paddle.zeros([])
+        while inner < rounds:
+            inner = inner + 1
+            x = x + inner
+        rounds = rounds + 1
+    return x
+
+
+def wider(x):
+    while x.sum() < 1e9:
+        x = paddle.concat([x, x])
+    return x.sum()
+
+
+def last(x):
+    state = paddle.zeros([3])
+    for row in x:
+        state = state * 0.5 + row
+    return state
+
+
+def spoken(x):
+    y = x * 2
+    print(y)
+    return y + 1
+
+
+LOOPS = {"doubled": doubled, "nested": nested, "wider": wider, "last": last, "spoken": spoken}
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """Whether the files could be compared, at each size that was tried."""
+    found = []
+    agree = file_check._agree
+
+    def noted(*args, **options):
+        found.append(agree(*args, **options))
+        return found[-1]
+
+    monkeypatch.setattr(file_check, "_agree", noted)
+    return found
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_are_checked_and_end(name, tmp_path, compared, caplog, capfd):
+    """Also those that never end with some numbers, or whose tensors grow; nothing is printed."""
+    function = LOOPS[name]
+    prefix = str(tmp_path / "m")
+    with caplog.at_level(logging.WARNING):
+        sot.save(sot.to_static(function, capture_control_flow=True), prefix, input_spec=[InputSpec([None, 3])])
+    assert (compared, caplog.messages) == ([True, True], [])
+    assert "Variable" not in "".join(capfd.readouterr())
+    loaded = paddle.jit.load(prefix)
+    for size in (1, 2, 5):
+        x = paddle.ones([size, 3]) * size
+        np.testing.assert_array_equal(loaded(x).numpy(), function(x).numpy())
+
+
+OTHERS = {
+    "doubled": lambda x: doubled(x) * 2,
+    "nested": lambda x: nested(x) + 1,
+    "last": lambda x: last(x * 2),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_wrong_loop_is_found(name, tmp_path, monkeypatch):
+    spec = [InputSpec([None, 3], "float32", "x")]
+    traced = sot.jit._Capture._traced
+
+    def wrong(self, inputs, args):
+        if not any(dims for *_, dims in inputs):
+            self = sot.jit._Capture(OTHERS[name], spec, None, "capture")
+        return traced(self, inputs, args)
+
+    monkeypatch.setattr(sot.jit._Capture, "_traced", wrong)
+    with pytest.raises(
+        RuntimeError, match=r"differs from the function at x \[2, 3\], .*other numbers; nothing is written"
+    ):
+        sot.save(LOOPS[name], str(tmp_path / "m"), input_spec=spec)
+    assert list(tmp_path.iterdir()) == []
+
+
+def put(x, places):
+    return paddle.put_along_axis(x, places.unsqueeze(1), 9.0, 1)
+
+
+def test_sizes_at_which_a_kernel_reads_behind_the_end_are_not_run(tmp_path, compared):
+    """Eager mode takes more places than there are rows, and writes behind the end: the check uses equal sizes then."""
+    prefix = str(tmp_path / "m")
+    spec = [InputSpec([None, 4], "float32", "x"), InputSpec([None], "int64", "places")]
+    sot.save(put, prefix, input_spec=spec)
+    assert compared.count(True) == 2
+    loaded = paddle.jit.load(prefix)
+    for rows in (1, 2, 5):
+        x, places = paddle.randn([rows, 4]), paddle.randint(0, 4, [rows])
+        np.testing.assert_array_equal(loaded(x, places).numpy(), put(x, places).numpy())

@@ -285,6 +285,9 @@ fn captured(t: &mut Tracer<'_>, asked: &Asked) -> Step<VarId> {
     if decides(&cut) {
         return refuse(t, "control flow on tensors inside of it");
     }
+    if cut.statements.iter().any(|it| !it.updates.is_empty()) {
+        return refuse(t, "the function writes what it has seen");
+    }
     let mut free = Vec::new();
     cut.free(&outputs, &mut free);
     if asked.reentrant {

@@ -143,6 +143,18 @@ fn check_size(t: &mut Tracer<'_>, number: NumberVar) -> Step<()> {
     }
 }
 
+/// What a value is for who reads the results of a program: a number made of open dims is one of the
+/// graph there; `None` where it is something else.
+pub fn dims_as_result(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
+    let Kind::Int(number) = *t.kind(id) else {
+        return Ok(None);
+    };
+    match depends_on_dims(t, id) {
+        true => number_statement(t, number).map(Some),
+        false => Ok(None),
+    }
+}
+
 /// A number made of dims, as one of the graph.
 pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId> {
     let (op, a, b) = match number {

@@ -358,8 +358,8 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         (None, Type::Float) => Some(default_dtype(t)?),
     };
     let fits = match dtype {
-        Some(DType::Float32 | DType::Float64) => class == Type::Float,
-        Some(DType::Int64) => class == Type::Int,
+        Some(DType::Float32 | DType::Float64) => true,
+        Some(DType::Int32 | DType::Int64) => class == Type::Int,
         _ => false,
     };
     let (Some(dtype), true) = (dtype, fits) else {

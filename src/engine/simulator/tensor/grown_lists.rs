@@ -17,8 +17,8 @@ use crate::simulator::{Kwargs, Step, Tracer};
 use crate::simulator::{branches, carried_aliases, dynamic_scalar, phi, region, rows, tensors};
 use crate::variables::{Item, IterVar, Kind, NumberVar, RowsVar, VarId};
 
-/// The one method that changes it.
-pub use crate::simulator::methods::names::APPEND;
+/// The methods that change it.
+pub use crate::simulator::methods::names::{APPEND, POP};
 
 /// Stops: what is done with such a list is not in the program.
 pub fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {
@@ -26,7 +26,7 @@ pub fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {
         t,
         format!(
             "{what} of a list that grows in a loop, whose length only the program knows: it can be appended to, \
-             indexed, iterated over, stacked and concatenated"
+             indexed, sliced, iterated over, stacked and concatenated"
         ),
     )
 }
@@ -205,6 +205,9 @@ fn place(t: &mut Tracer<'_>, key: VarId) -> Step<Option<SymbolId>> {
 /// `list[key]`
 pub fn item(t: &mut Tracer<'_>, rows: RowsVar, key: VarId) -> Step<VarId> {
     t.realize(key);
+    if let Kind::Slice(parts) = *t.kind(key) {
+        return slice(t, rows, parts);
+    }
     let Some(at) = place(t, key)? else {
         return refuse(t, "such an index");
     };
@@ -212,6 +215,63 @@ pub fn item(t: &mut Tracer<'_>, rows: RowsVar, key: VarId) -> Step<VarId> {
     let checked = vec![Arg::Symbol(rows.symbol), Arg::Symbol(at), Arg::Const(first)];
     tensor_scalar::control(t, "check_place", checked)?;
     row(t, rows, at)
+}
+
+/// `list[start:stop:step]`: another list.
+fn slice(t: &mut Tracer<'_>, rows: RowsVar, parts: [VarId; 3]) -> Step<VarId> {
+    for part in parts {
+        t.realize(part);
+        if !t.is_none(part) && t.const_int(part).is_none() || t.const_int(parts[2]) == Some(0) {
+            return refuse(t, "such a slice");
+        }
+    }
+    let symbol = some(t, rows, parts)?;
+    let rows = RowsVar {
+        symbol,
+        at: t.frames.outermost,
+        may_be_empty: true,
+        iterated: false,
+    };
+    Ok(t.add(Kind::Rows(rows)))
+}
+
+/// Some of the rows.
+fn some(t: &mut Tracer<'_>, rows: RowsVar, [start, stop, step]: [VarId; 3]) -> Step<SymbolId> {
+    let all = region::tensor(t, rows.symbol);
+    let made = helper(t, "some_rows", &[all, start, stop, step])?;
+    let symbol = symbol_of(t, made)?;
+    for other in [all, made] {
+        t.vars.update(other, |var| var.kind = Kind::Null);
+    }
+    let is_open = |meta: &TensorMeta| meta.shape.first() == Some(&-1);
+    if !t.graph.meta(symbol).is_some_and(is_open) {
+        return refuse(t, "such a slice");
+    }
+    carried_aliases::note(t, symbol, rows.symbol);
+    Ok(symbol)
+}
+
+/// `list.pop()`, `list.pop(0)`: behind the loops, whose rounds carry what grows.
+pub fn pop(t: &mut Tracer<'_>, list: VarId, rows: RowsVar, args: &[VarId]) -> Step<VarId> {
+    if rows.iterated || t.flow.is_captured() {
+        return refuse(t, "pop() behind an iterator, in a loop or in a branch");
+    }
+    let key = args.first().copied().unwrap_or_else(|| t.int(-1));
+    let (none, one, last) = (t.none(), t.int(1), t.int(-1));
+    let rest = match t.const_int(key) {
+        Some(0) => [one, none, none],
+        Some(-1) => [none, last, none],
+        _ => return refuse(t, "pop() of such a place"),
+    };
+    let taken = item(t, rows, key)?;
+    let symbol = some(t, rows, rest)?;
+    let rows = RowsVar {
+        symbol,
+        may_be_empty: true,
+        ..rows
+    };
+    t.vars.mutate(list, |var| var.kind = Kind::Rows(rows));
+    Ok(taken)
 }
 
 /// The row at a place that there is.
@@ -238,6 +298,26 @@ pub fn iterate(t: &mut Tracer<'_>, list: VarId, rows: RowsVar) -> Step<VarId> {
         next: t.int(0),
         stop,
         step: 1,
+        item: Rc::new(Item::OfList(rows)),
+    };
+    Ok(t.add(Kind::Iter(state)))
+}
+
+/// `reversed(list)`
+pub fn reversed(t: &mut Tracer<'_>, list: VarId, rows: RowsVar) -> Step<VarId> {
+    let len = len(t, rows)?;
+    let iterated = RowsVar {
+        iterated: true,
+        ..rows
+    };
+    t.vars.update(list, |var| var.kind = Kind::Rows(iterated));
+    let Some(next) = tensor_scalar::less(t, len, 1)? else {
+        return refuse(t, "reversed()");
+    };
+    let state = IterVar::Numbers {
+        next,
+        stop: t.int(-1),
+        step: -1,
         item: Rc::new(Item::OfList(rows)),
     };
     Ok(t.add(Kind::Iter(state)))

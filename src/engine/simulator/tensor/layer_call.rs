@@ -38,6 +38,10 @@ const CONTAINERS: &[&str] = &["LayerList", "Sequential", "LayerDict", "Parameter
 /// part of their own, and the sums of gradients in another order than in eager mode.
 const CELLS: &[&str] = &["SimpleRNNCell", "LSTMCell", "GRUCell"];
 
+/// Layers that quantise: in eager mode they call other kernels than while a program is built. They
+/// are inlined.
+const QUANTISED: &str = "paddle.nn.quant.";
+
 /// What is known of the code of classes, by address; `None` for those that run other code than
 /// Paddle's. While a function is translated no class changes.
 pub type KnownCode<'py> = FxHashMap<usize, (Bound<'py, PyType>, Option<Rc<Named<'py>>>)>;
@@ -65,7 +69,7 @@ impl<'py> LayerCode<'py> {
             let code = match known.get(&(class.as_ptr() as usize)) {
                 Some((_, code)) => code.clone(),
                 None => {
-                    let code = match is_paddle(&class) {
+                    let code = match is_paddle(&class) && !is_quantised(&class) {
                         true => Named::by(&class)?.map(Rc::new),
                         false => None,
                     };
@@ -115,6 +119,10 @@ impl<'py> LayerCode<'py> {
             }
         }
     }
+}
+
+fn is_quantised(class: &Bound<'_, PyType>) -> bool {
+    provenance::module_in_paddle(class).is_some_and(|module| module.starts_with(QUANTISED))
 }
 
 /// Whether a setting of a layer (`inplace`, `_inplace`) asks to write its result into what it is

@@ -15,3 +15,6 @@ pub const CLEAR: &str = "clear";
 
 /// `copy` of what can change.
 pub const COPY: &str = "copy";
+
+/// `list.pop`
+pub const POP: &str = "pop";

@@ -15,10 +15,12 @@ use pyo3::types::{PyCFunction, PyCode, PyDict, PyFunction, PyType};
 use rustc_hash::FxHashMap;
 
 use crate::frame::Modules;
+use crate::graph::Callee;
 use crate::obj::{Obj, text_of};
 use crate::reason::BreakKind;
 use crate::simulator::{
     Kwargs, Step, Tracer, api, builtins, exceptions, fold, made_arrays, numpy_scalars, provenance,
+    tensors,
 };
 use crate::variables::VarId;
 
@@ -41,6 +43,8 @@ pub(in crate::simulator) enum Action {
     /// The function of this name in `_graph/polyfills.py` is followed in its place. What that takes
     /// by keyword alone are free variables of the one in whose place it is.
     Polyfill(&'static str),
+    /// It becomes a statement of the graph.
+    Statement,
     /// It makes a context manager that the simulator enters itself.
     Context(Maker),
     /// It is an operator of the language, or else `folds`.
@@ -230,7 +234,11 @@ impl Action {
                     false => Ok(array),
                 };
             }
-            Self::Simulate(_) | Self::Fold | Self::Polyfill(_) | Self::Operator { .. } => {
+            Self::Simulate(_)
+            | Self::Fold
+            | Self::Polyfill(_)
+            | Self::Statement
+            | Self::Operator { .. } => {
                 t.guard_identity(callee);
             }
         }
@@ -248,6 +256,10 @@ impl Action {
                 }
                 let polyfill = t.constant(&polyfill);
                 call(t, polyfill, args, &kwargs).map(Some)
+            }
+            Self::Statement => {
+                let function = Callee::Api(Obj::from(object));
+                tensors::capture(t, function, None, args, kwargs, &mut |_| None).map(Some)
             }
             Self::Operator { folds } => {
                 let name = text_of(object, "__name__");

@@ -12,7 +12,7 @@ use crate::simulator::{
 };
 use crate::variables::{Kind, StandIn, VarId};
 
-use super::Action::{Context, Fold, Polyfill, Simulate};
+use super::Action::{Context, Fold, Polyfill, Simulate, Statement};
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
@@ -53,6 +53,55 @@ pub(super) const ROWS: &[Row] = &[
         "paddle.nn.layer.rnn",
         "RNNCellBase.get_initial_states",
         Polyfill("initial_states"),
+    ),
+    (
+        "paddle_sot_rs._graph.quantisers",
+        "quantise dequantise fake_by_average fake_by_largest fake_by_channel",
+        Statement,
+    ),
+    (
+        "paddle._legacy_C_ops",
+        "quantize_linear",
+        Polyfill("quantize_linear"),
+    ),
+    (
+        "paddle._legacy_C_ops",
+        "dequantize_linear",
+        Polyfill("dequantize_linear"),
+    ),
+    (
+        "paddle.quantization.quanters.abs_max",
+        "FakeQuanterWithAbsMaxObserverLayer.dynamic_forward",
+        Polyfill("fake_by_average"),
+    ),
+    (
+        "paddle.nn.quant.quant_layers",
+        "FakeQuantMovingAverageAbsMax.forward",
+        Polyfill("old_fake_by_average"),
+    ),
+    (
+        "paddle.nn.quant.quant_layers",
+        "FakeQuantAbsMax.forward",
+        Polyfill("old_fake_by_largest"),
+    ),
+    (
+        "paddle.nn.quant.quant_layers",
+        "FakeQuantChannelWiseAbsMax.forward",
+        Polyfill("old_fake_by_channel"),
+    ),
+    // The scales that it writes need a gradient in eager mode from then on.
+    (
+        "paddle.nn.quant.quant_layers",
+        "MovingAverageAbsMaxScale.forward",
+        Simulate(|t, a, k| match (a, k) {
+            ([_, input], []) if !t.options.varies.guards_outcomes => {
+                tensors::control(t, "new_tensor", &[*input])
+            }
+            _ => t.stop(
+                BreakKind::InplaceTensor,
+                "MovingAverageAbsMaxScale writes its scales",
+            ),
+        }),
     ),
     (
         "paddle",

@@ -257,9 +257,21 @@ fn number_like(
         (Some(DType::Int64 | DType::Float64), Some(wanted)) if wanted != DType::Bool => {
             item::cast(t, number, wanted)?
         }
+        (Some(DType::Bool), Some(wanted)) if takes_bool(op, wanted) && !without_dims => {
+            item::cast(t, number, wanted)?
+        }
         _ => return refuse(t, "a bool and a tensor in one operation"),
     };
     Ok(t.add(Kind::SymNumber(symbol)))
+}
+
+/// Whether eager mode takes a bool for 0 or 1 of a tensor's dtype there.
+fn takes_bool(op: Option<BinOp>, wanted: DType) -> bool {
+    matches!(op, Some(BinOp::Add | BinOp::Sub | BinOp::Mul))
+        && matches!(
+            wanted,
+            DType::Float32 | DType::Float64 | DType::Int32 | DType::Int64
+        )
 }
 
 /// The dtype and graph argument of a whole number.
@@ -400,6 +412,15 @@ pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     };
     let (start, stop) = (index(t, start)?, index(t, stop)?);
     Ok(Some(t.add(Kind::NumberRange(start, stop, step))))
+}
+
+/// `number - step` of a constant or a number of the graph; `None` of others.
+pub fn less(t: &mut Tracer<'_>, number: VarId, step: i64) -> Step<Option<VarId>> {
+    if let Some(known) = t.const_int(number) {
+        return Ok(Some(t.int(known - step)));
+    }
+    let by = t.int(step);
+    arithmetic(t, BinOp::Sub, number, by)
 }
 
 /// `operator.index(value)` of a constant or a tensor.

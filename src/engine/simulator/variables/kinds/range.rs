@@ -7,9 +7,9 @@ use std::rc::Rc;
 use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer, fold, iterate};
+use crate::simulator::{Step, Tracer, fold, iterate, tensor_scalar};
 
-use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin, no_reversed};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Rebuild, not_made};
 use crate::simulator::variables::{Item, IterVar, Kind, VarId, Variable, protocol};
@@ -167,6 +167,26 @@ impl Protocol for NumberRange {
             next,
             stop,
             step,
+            item: Rc::new(Item::Number),
+        })))
+    }
+
+    fn reversed(&self, t: &mut Tracer<'_>, _: VarId) -> Step<VarId> {
+        let Self(start, stop, step) = *self;
+        if step.abs() != 1 {
+            return no_reversed(t);
+        }
+        // From the last one to the one in front of the first.
+        let (Some(next), Some(stop)) = (
+            tensor_scalar::less(t, stop, step)?,
+            tensor_scalar::less(t, start, step)?,
+        ) else {
+            return no_reversed(t);
+        };
+        Ok(t.add(Kind::Iter(IterVar::Numbers {
+            next,
+            stop,
+            step: -step,
             item: Rc::new(Item::Number),
         })))
     }

@@ -65,6 +65,10 @@ impl Protocol for RowsVar {
         grown_lists::iterate(t, id, *self)
     }
 
+    fn reversed(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        grown_lists::reversed(t, id, *self)
+    }
+
     fn get_item(&self, t: &mut Tracer<'_>, _: VarId, key: VarId) -> Step<VarId> {
         grown_lists::item(t, *self, key)
     }
@@ -74,7 +78,7 @@ impl Protocol for RowsVar {
     }
 
     fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        Ok(name == grown_lists::APPEND)
+        Ok(matches!(name, grown_lists::APPEND | grown_lists::POP))
     }
 
     fn method(
@@ -87,6 +91,7 @@ impl Protocol for RowsVar {
     ) -> Step<VarId> {
         match (name, args, kwargs) {
             (grown_lists::APPEND, [value], []) => grown_lists::append(t, id, *self, *value),
+            (grown_lists::POP, [] | [_], []) => grown_lists::pop(t, id, *self, args),
             _ => grown_lists::refuse(t, &format!("{name}()")),
         }
     }

@@ -1,0 +1,98 @@
+"""`paddle.inference` with oneDNN on saved programs: where its passes are wrong or end the process, programs avoid them.
+
+Files of `paddle.jit.save` have these faults.
+"""
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle import inference
+from paddle.nn import functional as F
+from paddle.static import InputSpec
+
+pytestmark = pytest.mark.default_python
+
+
+def predicted(path, x, onednn):
+    config = inference.Config(f"{path}.json", "")
+    config.disable_gpu()
+    config.disable_glog_info()
+    (config.enable_mkldnn if onednn else config.disable_mkldnn)()
+    made = inference.create_predictor(config)
+    made.get_input_handle(made.get_input_names()[0]).copy_from_cpu(x.numpy())
+    made.run()
+    return [made.get_output_handle(name).copy_to_cpu() for name in made.get_output_names()]
+
+
+def equals_eager(function, tmp_path, shapes):
+    path = str(tmp_path / "m")
+    sot.save(function, path, input_spec=[InputSpec([None, None], "float32", "x")])
+    for shape in shapes:
+        paddle.seed(sum(shape))
+        x = paddle.randn(shape)
+        expected = paddle.utils.flatten(function(x))
+        for onednn in (False, True):
+            for found, wanted in zip(predicted(path, x, onednn), expected, strict=True):
+                np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+SHAPES = [(2, 3), (1, 2), (3, 1), (4, 4), (5, 6)]
+# One operation is made of two, and the second is forgotten in dtypes that oneDNN has not.
+COMPUTES = {
+    "difference": lambda x: x * abs(x.shape[0] - x.shape[1]),
+    "multiples": lambda x: x * ((x.shape[0] - x.shape[1]) * 3),
+    "clipped": lambda x: [paddle.clip(x.astype(dtype) * x.astype(dtype), 0, 2) for dtype in ("int64", "int32")],
+    "unsqueezed": lambda x: (x.astype("int64") * x.astype("int64")).unsqueeze(0),
+    "doubles": lambda x: F.relu(x.astype("float64") - 0.5) + F.gelu(x.astype("float64") * 2),
+    "activations": lambda x: [f(x.astype("float64") * x) for f in (F.relu6, F.sigmoid, F.hardswish, F.mish, F.silu)],
+    "product": lambda x: F.relu(x.astype("float64") @ x.astype("float64").T),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTES)
+def test_what_is_computed_behind_whole_numbers_and_doubles(name, tmp_path):
+    equals_eager(COMPUTES[name], tmp_path, SHAPES)
+
+
+def positions(x):
+    return paddle.arange(x.shape[1], dtype="float32").unsqueeze(1)
+
+
+def shared(x):
+    angles = positions(x) * 1.5
+    return paddle.concat([angles.sin(), angles.cos()], -1)
+
+
+def shared_by_a_product(x):
+    angles = positions(x) + paddle.to_tensor([1.0, 2.0])
+    return angles.floor() + 1, angles * 3
+
+
+def alike(x):
+    # A pass makes one product of the two.
+    return paddle.concat([(positions(x) * 1.5).sin(), (positions(x) * 1.5).cos()], -1)
+
+
+def returned(x):
+    angles = positions(x) * 1.5
+    return angles, angles.square()
+
+
+@pytest.mark.parametrize("function", [shared, shared_by_a_product, alike, returned], ids=lambda f: f.__name__)
+def test_results_that_are_used_twice_are_not_written_over(function, tmp_path):
+    """What oneDNN makes in plain layout is handed on without a copy, and each user takes it for its own."""
+    equals_eager(function, tmp_path, SHAPES)
+
+
+def halves(x):
+    if x.shape[1] % 2 == 0:
+        y = x[:, ::2]
+    else:
+        y = x[:, 1::2]
+    return y.sum(1)
+
+
+def test_branches_whose_results_are_empty(tmp_path):
+    """They get a row more on their way: to put empty tensors together ends the process in oneDNN's kernel."""
+    equals_eager(halves, tmp_path, SHAPES)
