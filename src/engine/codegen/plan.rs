@@ -178,7 +178,14 @@ fn break_here(
     let handler = code.handler(at.start).copied();
     let mut arms = Vec::new();
     if last.instr.falls_through() {
-        arms.push(Arm::new(e.t, origin, globals, &at.locals, rest, at.end)?);
+        arms.push(Arm::new(
+            e.t,
+            origin,
+            globals,
+            &at.locals,
+            (rest, &stack),
+            at.end,
+        )?);
     }
     let dialect = e.code.dialect();
     if let Some(target) = last.instr.target() {
@@ -192,16 +199,23 @@ fn break_here(
             origin,
             globals,
             &at.locals,
-            rest,
+            (rest, &stack),
             target + skip,
         )?);
     }
     // The handler's stack is a part of the stack in front of the instruction, operands included.
     let handler = match handler {
         Some(entry) => match stack.get(..entry.depth as usize) {
-            Some(stack) => Some((
+            Some(below) => Some((
                 entry,
-                Arm::new(e.t, origin, globals, &at.locals, stack, entry.target)?,
+                Arm::new(
+                    e.t,
+                    origin,
+                    globals,
+                    &at.locals,
+                    (below, &stack),
+                    entry.target,
+                )?,
             )),
             None => return Err(Break::internal("the stack is too short for the handler")),
         },
@@ -532,19 +546,20 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    /// At an instruction of the frame's code, with these locals and what is on the stack.
+    /// At an instruction of the frame's code, with these locals and what is on the stack: then, and in front
+    /// of the instruction that breaks.
     pub(super) fn new(
         t: &Tracer<'_>,
         origin: &Origin,
         globals: &Obj,
         locals: &[Option<VarId>],
-        rest: &[VarId],
+        (rest, stack): (&[VarId], &[VarId]),
         at: usize,
     ) -> Result<Self, Break> {
         let code = &origin.code;
         let at = original(origin, at)?;
         let value = |slot: usize| *locals.get(origin.slots[slot] as usize)?;
-        let slots = live_locals::slots(t, code, globals, at, &value, rest);
+        let slots = live_locals::slots(t, code, globals, at, &value, rest, stack);
         let live = slots
             .into_iter()
             .filter_map(|slot| Some((slot, value(slot)?)))

@@ -8,7 +8,7 @@ use pyo3::types::{PyCode, PyFunction, PyTuple};
 use crate::abi::GlobalState;
 use crate::backend::BackendError;
 use crate::bytecode::stack_effect;
-use crate::bytecode::{Code, Instr, Origin, ResumeSpec, flow};
+use crate::bytecode::{Code, Instr, Origin, ResumeSpec, flow, name_of_local};
 use crate::codegen;
 use crate::obj::{Obj, text_of};
 use crate::reason::{Break, BreakId, BreakKind, SourceLoc};
@@ -578,7 +578,7 @@ fn first_frame(
 ) -> Result<FrameState, Stop> {
     let mut locals = vec![None; code.localsplus.len()];
     for (index, value) in bound.iter().enumerate() {
-        let name = code.localsplus[index].name.clone();
+        let name = Arc::from(name_of_local(&code.localsplus[index].name));
         locals[index] = Some(t.wrap(value, Arc::new(Tracker::Local { index, name })));
     }
     let mut closure = Vec::new();
