@@ -1,4 +1,4 @@
-"""Locals of a frame behind a break: they are shown, and die with the frame, in the order that they have in plain Python."""
+"""Locals of a frame behind a break: they are shown, and die with it, in the order of plain Python."""
 
 import gc
 
