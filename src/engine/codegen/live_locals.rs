@@ -55,8 +55,8 @@ pub(super) fn slots(
         let needed = known.kind.free || slot == 0 && code.argcount > 0;
         // What no instruction reads any more lives to the end of the frame all the same.
         let lives_on = || {
-            let is_filled = |id| is_container(t, id) && reached.contains(&id);
-            value(slot).is_some_and(|id| shown || is_seen_dying(t, id) || is_filled(id))
+            let ends = |id| shown || is_seen_dying(t, id) || is_filled(t, id, &reached);
+            value(slot).is_some_and(ends)
         };
         if !slots.contains(&slot) && (needed || lives_on()) {
             slots.push(slot);
@@ -66,12 +66,16 @@ pub(super) fn slots(
     slots
 }
 
-/// Lists, dicts and sets that the frame made: what is put into one behind the break may be seen dying.
-fn is_container(t: &Tracer<'_>, id: VarId) -> bool {
-    match t.vars.kind(id) {
-        Kind::Cell(CellVar::Full(content)) => is_container(t, *content),
-        kind => matches!(kind, Kind::List(_) | Kind::Dict(_) | Kind::Set(_)),
-    }
+/// Whether this is or holds a list, dict or set that the frame made and that goes on: what is put into it behind
+/// the break may be seen dying.
+fn is_filled(t: &Tracer<'_>, id: VarId, goes_on: &FxHashSet<VarId>) -> bool {
+    let is_container = |id: &VarId| {
+        let kind = t.vars.kind(*id);
+        goes_on.contains(id) && matches!(kind, Kind::List(_) | Kind::Dict(_) | Kind::Set(_))
+    };
+    reached_from(t, std::iter::once(id))
+        .iter()
+        .any(is_container)
 }
 
 /// These and what they hold.

@@ -163,6 +163,98 @@ def frames_of_callees(x):
     return callee(x) + 1
 
 
+# What several values of a frame hold together is held by nobody else.
+def shared_list():
+    print(end="")
+    tokens = [Token("only")]
+    return tokens, {"a": tokens}
+
+
+def shared_object():
+    print(end="")
+    plain, other = Plain(), Plain()
+    plain.token, other.plain = Token("only"), plain
+    return plain, other
+
+
+def appends_first(tokens):
+    tokens.append(Token("only"))
+    yield 1
+    yield 2
+
+
+@program(X, graphs=0, breaks=None)
+def a_list_under_two_names(x):
+    tokens, table = shared_list()  # noqa: RUF059
+    y = x * 2
+    LOG.append("end")
+    return y
+
+
+@program(X, graphs=0, breaks=None)
+def a_pair_that_goes(x):
+    pair = shared_list()
+    y = x * 2
+    LOG.append("before")
+    pair = None  # noqa: F841
+    LOG.append("end")
+    return y
+
+
+@program(X, graphs=None, breaks=None)
+def an_object_under_two_names(x):
+    plain, other = shared_object()  # noqa: RUF059
+    total = x.sum().item()
+    LOG.append("end")
+    return x * total
+
+
+@program(X, graphs=0, breaks=None)
+def a_list_of_a_generator_too(x):
+    tokens = []
+    generator = appends_first(tokens)
+    next(generator)
+    y = x * 2
+    LOG.append("end")
+    return y
+
+
+@program(X, graphs=0, breaks=None)
+def lists_in_arguments(x):
+    def callee(x, *args, **kwargs):
+        args[0].append(Token("first"))
+        kwargs["tokens"].append(Token("second"))
+        LOG.append("end")
+        return x * 2
+
+    y = callee(x, [], tokens=[])
+    LOG.append("after")
+    return y
+
+
+HOLDER = Plain()
+
+
+def held_twice():
+    tokens = [Token("only")]
+    HOLDER.held = (tokens, {"a": tokens}, Plain())
+
+
+def an_attribute_with_a_list_in_two_places(x):
+    y = x * 2
+    HOLDER.held = None
+    LOG.append("end")
+    return y
+
+
+def test_what_an_attribute_lets_go():
+    def reset():
+        held_twice()
+        LOG.clear()
+
+    check(an_attribute_with_a_list_in_two_places, X, watch=lambda: list(LOG), reset=reset, graphs=None, fallbacks=None)
+
+
 @pytest.mark.parametrize(("function", "args", "expected"), program)
 def test_equals_eager(function, args, expected):
     gc.collect()
