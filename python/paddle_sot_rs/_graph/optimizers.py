@@ -225,7 +225,7 @@ def _momentum(optimizer: Any, given: Updates, rate: Any) -> None:
     kernel, momentum, nesterov = _C_ops.momentum_, optimizer._momentum, optimizer._use_nesterov
     method, coefficient = optimizer._regularization_method, optimizer._regularization_coeff
     scale = optimizer._rescale_grad
-    # A parameter's own decay goes before the optimizer's; that of squares is the kernel's, not the gradient's.
+    # A parameter's own decay goes before the optimizer's; the kernel does that of squares.
     decays = [
         (method, coefficient) if own is None else ("l2_decay", own._coeff) if type(own) is L2Decay else ("", 0.0)
         for own in given.regularizers or [None] * len(given.parameters)

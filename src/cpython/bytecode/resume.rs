@@ -70,8 +70,8 @@ impl Origin {
 ///
 /// Its parameters are the live slots in order, then the stack items that are not NULL, bottom
 /// first. Cells arrive as cell objects, those of free variables are put into their slots:
-/// `MAKE_CELL` and `COPY_FREE_VARS` have run in the frame before. What stands behind a local that has
-/// no value yet is put into a slot behind that: locals die, and `locals()` shows them, in their order.
+/// `MAKE_CELL` and `COPY_FREE_VARS` have run in the frame before. What stands behind a local
+/// without a value is put into a slot behind that: locals die, and are shown, in their order.
 ///
 /// # Errors
 /// When an instruction cannot be renumbered.

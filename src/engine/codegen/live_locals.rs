@@ -66,8 +66,8 @@ pub(super) fn slots(
     slots
 }
 
-/// Whether this is or holds a list, dict or set that the frame made and that goes on: what is put into it behind
-/// the break may be seen dying.
+/// Whether this is or holds a list, dict or set that the frame made and that goes on: what is put
+/// into it behind the break may be seen dying.
 fn is_filled(t: &Tracer<'_>, id: VarId, goes_on: &FxHashSet<VarId>) -> bool {
     let is_container = |id: &VarId| {
         let kind = t.vars.kind(*id);

@@ -546,8 +546,8 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    /// At an instruction of the frame's code, with these locals and what is on the stack: then, and in front
-    /// of the instruction that breaks.
+    /// At an instruction of the frame's code, with these locals and what is on the stack: then, and
+    /// in front of the instruction that breaks.
     pub(super) fn new(
         t: &Tracer<'_>,
         origin: &Origin,

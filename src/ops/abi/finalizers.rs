@@ -49,8 +49,8 @@ impl Ends {
         Ok(self.follow(goes, FxHashMap::default())? != 0)
     }
 
-    /// The places of a frame whose end runs code of the user's, where nothing but the frame holds what is in
-    /// them. `references`: how many it and its caller have for each place.
+    /// The places of a frame whose end runs code of the user's, where nothing but the frame holds
+    /// what is in them. `references`: how many it and its caller have for each place.
     pub fn of_places(
         &mut self,
         bound: &[Bound<'_, PyAny>],
@@ -78,8 +78,8 @@ impl Ends {
         Ok(places.filter(|at| found & bit(*at) != 0).collect())
     }
 
-    /// What goes with these: an object goes when all that refer to it have gone, as CPython counts. The answer
-    /// has the bits of those by which code of the user's runs.
+    /// What goes with these: an object goes when all that refer to it have gone, as CPython counts.
+    /// The answer has the bits of those by which code of the user's runs.
     fn follow<'py>(
         &mut self,
         mut goes: Vec<(Bound<'py, PyAny>, u64)>,

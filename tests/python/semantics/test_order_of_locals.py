@@ -56,7 +56,7 @@ def one_of_a_handler(x):
     return x * 2
 
 
-# A container that is not read again lives to the end of the frame, with what is put into it by what breaks.
+# A container that is not read again lives to the end of the frame, with what a break puts in.
 @program(X, graphs=0, breaks=1)
 def a_list_that_is_filled_last(x):
     first = None  # noqa: F841
