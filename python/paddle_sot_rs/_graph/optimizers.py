@@ -250,9 +250,14 @@ def _momentum(optimizer: Any, given: Updates, rate: Any) -> None:
     kernel, momentum, nesterov = _C_ops.momentum_, optimizer._momentum, optimizer._use_nesterov
     method, coefficient = optimizer._regularization_method, optimizer._regularization_coeff
     scale = optimizer._rescale_grad
-    for parameter, gradient, factor, velocity in given.rows():
+    # A parameter's own decay goes before the optimizer's; the kernel does that of squares.
+    decays = [
+        (method, coefficient) if own is None else ("l2_decay", own._coeff) if type(own) is L2Decay else ("", 0.0)
+        for own in given.regularizers or [None] * len(given.parameters)
+    ]
+    for (parameter, gradient, factor, velocity), decay in zip(given.rows(), decays, strict=True):
         own = updates.scaled(rate, factor)
-        kernel(parameter, gradient, velocity, own, None, momentum, nesterov, method, coefficient, False, scale)
+        kernel(parameter, gradient, velocity, own, None, momentum, nesterov, *decay, False, scale)
 
 
 def _adam(optimizer: Any, given: Updates, rate: Any) -> None:

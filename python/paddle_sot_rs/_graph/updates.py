@@ -9,6 +9,7 @@ import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.nn import ClipGradByGlobalNorm
+from paddle.optimizer import Optimizer
 from paddle.regularizer import L2Decay
 
 from .. import _core
@@ -19,6 +20,7 @@ _FLAGS, _NO_CASTS = core.globals(), core.AmpLevel.O0
 # A program may put others in their places.
 _CLIP_PARTS = ClipGradByGlobalNorm.__call__, ClipGradByGlobalNorm._dygraph_clip
 _DECAY = L2Decay.__call__
+_REGULARIZED = Optimizer._create_regularization_of_grad
 
 
 class Updates(NamedTuple):
@@ -118,7 +120,9 @@ def regularize(optimizer: Any, given: Updates) -> Updates:
 
 def _regularized(optimizer: Any, parameter: Any, gradient: Any, own: Any, common: Any) -> Any:
     decay = common if own is None else own
-    if type(decay) is L2Decay and L2Decay.__call__ is _DECAY:
+    # `Momentum` leaves a parameter's own decay of squares to its kernel.
+    is_base = type(optimizer)._create_regularization_of_grad is _REGULARIZED
+    if is_base and type(decay) is L2Decay and L2Decay.__call__ is _DECAY:
         return _C_ops.add_n([gradient, _C_ops.scale(parameter, decay._coeff, 0.0, True)])
     return optimizer._create_regularization_of_grad(parameter, gradient, common)
 

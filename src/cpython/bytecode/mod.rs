@@ -26,7 +26,7 @@ pub use coverage::{coverage, unimplemented};
 pub use instr::{BinOp, CmpOp, Instr};
 pub use liveness::live_locals;
 pub use optable::OpTable;
-pub use resume::{Origin, ResumeSpec, build_resume};
+pub use resume::{Origin, ResumeSpec, build_resume, name_of_local};
 pub use source_loc::{Columns, SourceLoc};
 pub use stack::StackDepths;
 pub use version::Dialect;

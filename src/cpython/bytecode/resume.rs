@@ -9,7 +9,7 @@ use super::code::{Instruction, LocalKind, LocalSlot};
 use super::instr::{Instr, typed};
 use super::optable::OpTable;
 use super::version::Dialect;
-use super::{BytecodeError, Code, CodeBuilder, Loc};
+use super::{BytecodeError, Code, CodeBuilder, Loc, flow};
 
 /// Where and with what a resume function starts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +37,16 @@ pub struct Origin {
     pub positions: Vec<usize>,
     /// Where each original local slot went.
     pub slots: Vec<u32>,
+    /// Parameters whose values go on to slots of locals behind the parameters.
+    pub moved: Vec<u32>,
+}
+
+/// What a parameter is called whose value goes on to a slot behind the parameters.
+const MOVED: &str = ".local_";
+
+/// The name that a local has in the program.
+pub fn name_of_local(name: &str) -> &str {
+    name.strip_prefix(MOVED).unwrap_or(name)
 }
 
 impl Origin {
@@ -45,6 +55,7 @@ impl Origin {
         Self {
             positions: (0..=code.instructions.len()).collect(),
             slots: (0..code.localsplus.len() as u32).collect(),
+            moved: Vec::new(),
             code,
         }
     }
@@ -59,7 +70,8 @@ impl Origin {
 ///
 /// Its parameters are the live slots in order, then the stack items that are not NULL, bottom
 /// first. Cells arrive as cell objects, those of free variables are put into their slots:
-/// `MAKE_CELL` and `COPY_FREE_VARS` have run in the frame before.
+/// `MAKE_CELL` and `COPY_FREE_VARS` have run in the frame before. What stands behind a local
+/// without a value is put into a slot behind that: locals die, and are shown, in their order.
 ///
 /// # Errors
 /// When an instruction cannot be renumbered.
@@ -77,16 +89,20 @@ pub fn build_resume(
     };
     let is_plain = |slot: usize| code.localsplus[slot].kind == plain;
     let is_free = |slot: usize| code.localsplus[slot].kind.free;
+    let first_set = set_later(code, spec).into_iter().min();
+    let moves = |slot: usize| is_free(slot) || first_set.is_some_and(|first| first < slot);
 
     // Parameters; then the other locals; then the slots that hold cells, kinds kept. A cell of this
     // frame arrives in the slot it stays in (`super()` looks for `self` in the first one).
     let mut parameters: Vec<Arc<str>> = Vec::new();
     for &slot in &spec.live {
         let name = &code.localsplus[slot].name;
-        parameters.push(if !is_free(slot) {
-            name.clone()
-        } else {
+        parameters.push(if is_free(slot) {
             Arc::from(format!(".cell_{name}"))
+        } else if moves(slot) {
+            Arc::from(format!("{MOVED}{name}"))
+        } else {
+            name.clone()
         });
     }
     parameters.extend((0..stacked).map(|index| Arc::from(format!(".stack_{index}"))));
@@ -96,20 +112,21 @@ pub fn build_resume(
         .live
         .iter()
         .enumerate()
-        .filter(|(_, slot)| !is_free(**slot))
+        .filter(|(_, slot)| !moves(**slot))
     {
         slots[slot] = argument as u32;
         builder.code.localsplus[argument].kind.cell = !is_plain(slot);
     }
+    let stays = |slot: usize| spec.live.contains(&slot) && !moves(slot);
     for (slot, old) in code.localsplus.iter().enumerate() {
-        if old.kind == plain && !spec.live.contains(&slot) {
+        if old.kind == plain && !stays(slot) {
             slots[slot] = builder.local(&old.name);
         }
     }
     // A local that is also a cell keeps only the cell: its plain half is never read again.
     for free in [false, true] {
         for (slot, old) in code.localsplus.iter().enumerate() {
-            let placed = !free && spec.live.contains(&slot);
+            let placed = !free && stays(slot);
             if old.kind != plain && old.kind.free == free && !placed {
                 slots[slot] = builder.code.localsplus.len() as u32;
                 let kind = LocalKind {
@@ -142,7 +159,7 @@ pub fn build_resume(
         .live
         .iter()
         .enumerate()
-        .filter(|(_, slot)| is_free(**slot))
+        .filter(|(_, slot)| moves(**slot))
     {
         builder.load(argument as u32)?;
         builder.op("DELETE_FAST", argument as u32)?;
@@ -167,8 +184,26 @@ pub fn build_resume(
         code: code.clone(),
         positions,
         slots,
+        moved: (0..)
+            .zip(&spec.live)
+            .filter(|(_, slot)| moves(**slot) && !is_free(**slot))
+            .map(|(at, _)| at)
+            .collect(),
     };
     Ok((builder.code, origin))
+}
+
+/// Locals without a value that get one at or after the instruction to go on with.
+fn set_later(code: &Code, spec: &ResumeSpec) -> Vec<usize> {
+    let reached = flow::reachable(code, spec.at);
+    let runs = code.instructions.iter().zip(reached);
+    let written = runs.filter(|(_, runs)| *runs);
+    let mut slots: Vec<usize> = written
+        .flat_map(|(it, _)| it.instr.local_uses().1)
+        .map(|slot| slot as usize)
+        .collect();
+    slots.retain(|slot| !spec.live.contains(slot));
+    slots
 }
 
 /// Appends all of `code`, local slots renumbered, and its exception table. The answer says where

@@ -26,19 +26,20 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    /// At an instruction of the frame's code, with these locals and what is on the stack.
+    /// At an instruction of the frame's code, with these locals and what is on the stack: then, and
+    /// in front of the instruction that breaks.
     pub(super) fn new(
         t: &Tracer<'_>,
         origin: &Origin,
         globals: &Obj,
         locals: &[Option<VarId>],
-        rest: &[VarId],
+        (rest, stack): (&[VarId], &[VarId]),
         at: usize,
     ) -> Result<Self, Break> {
         let code = &origin.code;
         let at = original(origin, at)?;
         let value = |slot: usize| *locals.get(origin.slots[slot] as usize)?;
-        let slots = live_locals::slots(t, code, globals, at, &value, rest);
+        let slots = live_locals::slots(t, code, globals, at, &value, rest, stack);
         let live = slots
             .into_iter()
             .filter_map(|slot| Some((slot, value(slot)?)))

@@ -48,7 +48,14 @@ pub(super) fn break_here(
     let handler = code.handler(at.start).copied();
     let mut arms = Vec::new();
     if last.instr.falls_through() {
-        arms.push(Arm::new(e.t, origin, globals, &at.locals, rest, at.end)?);
+        arms.push(Arm::new(
+            e.t,
+            origin,
+            globals,
+            &at.locals,
+            (rest, &stack),
+            at.end,
+        )?);
     }
     let dialect = e.code.dialect();
     if let Some(target) = last.instr.target() {
@@ -62,16 +69,23 @@ pub(super) fn break_here(
             origin,
             globals,
             &at.locals,
-            rest,
+            (rest, &stack),
             target + skip,
         )?);
     }
     // The handler's stack is a part of the stack in front of the instruction, operands included.
     let handler = match handler {
         Some(entry) => match stack.get(..entry.depth as usize) {
-            Some(stack) => Some((
+            Some(below) => Some((
                 entry,
-                Arm::new(e.t, origin, globals, &at.locals, stack, entry.target)?,
+                Arm::new(
+                    e.t,
+                    origin,
+                    globals,
+                    &at.locals,
+                    (below, &stack),
+                    entry.target,
+                )?,
             )),
             None => return Err(Break::internal("the stack is too short for the handler")),
         },

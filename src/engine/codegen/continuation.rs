@@ -27,7 +27,7 @@ pub(super) fn stack(
             &origin,
             &frame.globals,
             &frame.locals,
-            &stack,
+            (&stack, &stack),
             frame.start,
         )?;
         let spec = arm.spec(t, &[], true);

@@ -1,6 +1,7 @@
 //! Which locals of a frame a resume function goes on with.
 
 use pyo3::prelude::*;
+use rustc_hash::FxHashSet;
 
 use crate::bytecode::{Code, live_locals};
 use crate::obj::{Obj, is_named};
@@ -28,7 +29,7 @@ const SHOW: &[&str] = &[
 ];
 
 /// The slots that are alive at an instruction, in order. `value` says what is in a slot, `rest` is
-/// on the stack.
+/// on the stack, `stack` was there in front of the instruction that breaks.
 pub(super) fn slots(
     t: &Tracer<'_>,
     code: &Code,
@@ -36,6 +37,7 @@ pub(super) fn slots(
     at: usize,
     value: &dyn Fn(usize) -> Option<VarId>,
     rest: &[VarId],
+    stack: &[VarId],
 ) -> Vec<usize> {
     let mut slots = live_locals(code, at);
     let locals = (0..code.localsplus.len()).filter_map(value);
@@ -44,19 +46,48 @@ pub(super) fn slots(
         || values.any(|id| shows_frames(t, id))
         || frame_introspection::reads_locals(code)
         || frame_introspection::calls_onlookers(t.py, code, globals);
+    let goes_on = slots.iter().filter_map(|slot| value(*slot));
+    let reached = reached_from(t, goes_on.chain(stack.iter().copied()));
     for (slot, known) in code.localsplus.iter().enumerate() {
         // The interpreter takes for granted that free variables are there: whoever asks for the
         // locals of the frame would end the process. `super()` without arguments looks at the first
         // argument.
         let needed = known.kind.free || slot == 0 && code.argcount > 0;
         // What no instruction reads any more lives to the end of the frame all the same.
-        let lives_on = || value(slot).is_some_and(|id| shown || is_seen_dying(t, id));
+        let lives_on = || {
+            let ends = |id| shown || is_seen_dying(t, id) || is_filled(t, id, &reached);
+            value(slot).is_some_and(ends)
+        };
         if !slots.contains(&slot) && (needed || lives_on()) {
             slots.push(slot);
         }
     }
     slots.sort_unstable();
     slots
+}
+
+/// Whether this is or holds a list, dict or set that the frame made and that goes on: what is put
+/// into it behind the break may be seen dying.
+fn is_filled(t: &Tracer<'_>, id: VarId, goes_on: &FxHashSet<VarId>) -> bool {
+    let is_container = |id: &VarId| {
+        let kind = t.vars.kind(*id);
+        goes_on.contains(id) && matches!(kind, Kind::List(_) | Kind::Dict(_) | Kind::Set(_))
+    };
+    reached_from(t, std::iter::once(id))
+        .iter()
+        .any(is_container)
+}
+
+/// These and what they hold.
+fn reached_from(t: &Tracer<'_>, from: impl Iterator<Item = VarId>) -> FxHashSet<VarId> {
+    let mut found = FxHashSet::default();
+    let mut open: Vec<_> = from.collect();
+    while let Some(id) = open.pop() {
+        if found.insert(id) {
+            open.extend(t.vars.kind(id).children());
+        }
+    }
+    found
 }
 
 /// Whether this looks at the frame that calls it, by whatever name: a built-in, or what reads its

@@ -137,8 +137,9 @@ def test_some_decay(grouped):
     assert trained(make) == MADE
 
 
+@pytest.mark.parametrize("decay", [None, 0.3])
 @pytest.mark.parametrize("kind", [optimizer.Adam, optimizer.AdamW, optimizer.Momentum, optimizer.SGD])
-def test_rates_and_regularizers_of_parameters(kind):
+def test_rates_and_regularizers_of_parameters(kind, decay):
     def change(trainer, number):
         if number == 4:
             trainer.net[0].weight.optimize_attr["learning_rate"] = 0.5
@@ -146,7 +147,18 @@ def test_rates_and_regularizers_of_parameters(kind):
             trainer.net[4].weight.regularizer = paddle.regularizer.L2Decay(0.1)
             trainer.net[4].bias.regularizer = paddle.regularizer.L1Decay(0.1)
 
-    assert trained(lambda given: kind(0.02, parameters=given), change) == MADE
+    decayed = {} if decay is None else {"weight_decay": decay}
+    assert trained(lambda given: kind(0.02, parameters=given, **decayed), change) == MADE
+
+
+@pytest.mark.parametrize("decay", [paddle.regularizer.L1Decay(0.3), paddle.regularizer.L2Decay(0.3)])
+@pytest.mark.parametrize("kind", [optimizer.Adam, optimizer.Momentum, optimizer.SGD])
+def test_regularizers_of_some_and_of_all(kind, decay):
+    def change(trainer, number):
+        own = [None, paddle.regularizer.L2Decay(0.1), paddle.regularizer.L1Decay(0.1)][number // 2 % 3]
+        trainer.net[0].weight.regularizer = trainer.net[4].bias.regularizer = own
+
+    assert trained(lambda given: kind(0.02, parameters=given, weight_decay=decay), change) == MADE
 
 
 def test_doubles():

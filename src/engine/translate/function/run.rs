@@ -420,7 +420,8 @@ impl Translated {
         // A value on the stack may be an argument of the next call, whose frame is its only holder without the hook.
         let of_stack = |at: &usize| {
             let origin = self.origin.as_ref();
-            origin.is_some_and(|(_, origin)| !origin.slots.contains(&(*at as u32)))
+            let slot = *at as u32;
+            origin.is_some_and(|(_, it)| !it.slots.contains(&slot) && !it.moved.contains(&slot))
         };
         let alone = held.iter().any(of_stack);
         let deep = nesting::is_too_deep();

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCode;
 
 use crate::abi::GlobalState;
-use crate::bytecode::Code;
+use crate::bytecode::{Code, name_of_local};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::collect_breaks::Survey;
@@ -165,7 +165,7 @@ fn first_frame(
 ) -> Result<FrameState, Stop> {
     let mut locals = vec![None; code.localsplus.len()];
     for (index, value) in bound.iter().enumerate() {
-        let name = code.localsplus[index].name.clone();
+        let name = Arc::from(name_of_local(&code.localsplus[index].name));
         locals[index] = Some(t.wrap(value, Arc::new(Tracker::Local { index, name })));
     }
     let mut closure = Vec::new();
