@@ -71,7 +71,9 @@ def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any
     if [group for group, _ in parts] == [None]:
         ((_, given),) = parts
         held = (optimizer._param_groups, given.parameters, [state for states in given.states for state in states])
-        _core.prepare_step(optimizer, [held], functools.partial(_run_again, kernel, given, rate))
+        # It would keep these gradients for as long as the optimizer.
+        known = given._replace(gradients=[])
+        _core.prepare_step(optimizer, [held], functools.partial(_run_again, kernel, known, rate))
     return functools.partial(_run, kernel, parts, rate)
 
 
