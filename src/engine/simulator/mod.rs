@@ -31,7 +31,9 @@ pub use semantics::{
     attributes, comparisons, containers, exceptions, format, frame_introspection, groups, iterate,
     keys, matching, objects, operators, sets, texts, truth,
 };
-use semantics::{classes, generators, itertools, namespaces, printing, provenance, repr_guards};
+use semantics::{
+    classes, generators, itertools, list_texts, namespaces, printing, provenance, repr_guards,
+};
 pub use tensor::{
     alias_analysis, api, arrays, carried_aliases, escaping_aliases, layers, shape_rules, subscript,
     tensors,
