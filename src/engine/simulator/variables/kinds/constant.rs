@@ -9,7 +9,7 @@ use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{
     Kwargs, Step, Tracer, arguments, attributes, classes, device, exceptions, fold, iterate, keys,
-    made_arrays, methods, repr_guards,
+    made_arrays, methods, numpy_scalars, repr_guards,
 };
 
 use crate::simulator::variables::answers::{
@@ -228,6 +228,10 @@ impl Protocol for Scalar {
             Some(object) => Ok(object.is_truthy()?),
             None => t.stop(BreakId::Truth, "the truth of a name that has no value here"),
         }
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        numpy_scalars::argument(t, id)
     }
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {

@@ -8,6 +8,7 @@ mod constant;
 mod context;
 mod dict;
 mod function;
+mod graph_array;
 mod iterator;
 mod layer;
 mod list;
@@ -41,6 +42,7 @@ pub use constant::{Const, Scalar};
 pub use context::{ContextMethod, ContextVar};
 pub use dict::{DictVar, DictView, DictViewKind};
 pub use function::{FunctionVar, NewFunction};
+pub use graph_array::GraphArray;
 pub use iterator::{Item, IterVar, Tool};
 pub use layer::{Layer, Layers};
 pub use list::{Appended, List, RowsVar};
@@ -104,6 +106,8 @@ pub enum Kind {
     Scalar,
     /// A NumPy array that the frame made of what is known.
     Array(ArrayVar),
+    /// A scalar or an array of NumPy that the program computes: a tensor of its dims and dtype.
+    GraphArray(SymbolId),
     /// A tensor.
     Tensor(TensorVar),
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python

@@ -1,0 +1,663 @@
+//! Scalars and arrays of NumPy that the program computes: `np.ceil(n / 2)`, `np.arange(n)` of an open dim.
+//!
+//! Each is a tensor of the same dims and dtype, and nothing writes to it. Which dtype an answer has,
+//! NumPy says itself: its function is called on samples of the classes of the arguments.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::Modules;
+use crate::graph::{Arg, DType, SymbolId, TensorMeta};
+use crate::native;
+use crate::obj::{Obj, text_of};
+use crate::reason::BreakId;
+use crate::tracker::ArrayMaker;
+use crate::tracker::number::Type;
+use crate::variables::{Kind, TensorVar, VarId};
+
+use crate::simulator::variables::protocol;
+use crate::simulator::{
+    Kwargs, Step, Tracer, arrays, comparisons, fold, item, numpy_scalars, operators, tensors,
+};
+
+use super::program_numbers::{as_tensor, is_of_graph, numbers_class};
+
+/// Functions that take their arguments item by item, and how many those are.
+const ELEMENTWISE: &[(&str, usize)] = &[
+    ("absolute", 1),
+    ("ceil", 1),
+    ("exp", 1),
+    ("floor", 1),
+    ("log", 1),
+    ("log10", 1),
+    ("log2", 1),
+    ("negative", 1),
+    ("rint", 1),
+    ("sqrt", 1),
+    ("square", 1),
+    ("trunc", 1),
+    ("add", 2),
+    ("divide", 2),
+    ("floor_divide", 2),
+    ("maximum", 2),
+    ("minimum", 2),
+    ("multiply", 2),
+    ("remainder", 2),
+    ("subtract", 2),
+];
+
+/// Those that give one number for many.
+const REDUCTIONS: &[&str] = &["amax", "amin", "max", "min", "prod", "sum"];
+
+/// Methods of scalars and arrays.
+const METHODS: &[&str] = &["astype", "item", "max", "min", "prod", "sum"];
+
+/// What a scalar or an array is in the graph.
+pub fn meta(t: &mut Tracer<'_>, id: VarId) -> Option<(SymbolId, TensorMeta)> {
+    let Kind::GraphArray(symbol) = *t.kind(id) else {
+        return None;
+    };
+    t.graph.meta(symbol).cloned().map(|meta| (symbol, meta))
+}
+
+/// A scalar as the number of the graph that `int()` or `float()` of it is; others as they are.
+pub fn lowered(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    let Some((symbol, meta)) = meta(t, id).filter(|(_, meta)| meta.shape.is_empty()) else {
+        return Ok(id);
+    };
+    let dtype = if meta.dtype.is_whole() {
+        DType::Int64
+    } else {
+        DType::Float64
+    };
+    let symbol = item::cast(t, symbol, dtype)?;
+    Ok(item::variable(t, symbol))
+}
+
+/// A scalar of whole numbers as a number: of a size or a place, which Paddle and Python take as it is.
+pub fn as_place(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    if let Some(known) = numpy_scalars::size(t, id)? {
+        let known = known.bind(t.py).clone();
+        return Ok(t.constant(&known));
+    }
+    match meta(t, id) {
+        Some((_, meta)) if meta.dtype == DType::Int64 => lowered(t, id),
+        _ => Ok(id),
+    }
+}
+
+fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {
+    let why = format!("{what} of a scalar or an array of NumPy that the program computes");
+    t.stop(BreakId::NumPyArray, why)
+}
+
+/// Whether the program computes one of these, or something in them.
+fn is_computed(t: &mut Tracer<'_>, id: VarId, depth: usize) -> bool {
+    if let Some(items) = t.kind(id).plain_items().map(<[VarId]>::to_vec) {
+        return depth < 4 && items.iter().any(|item| is_computed(t, *item, depth + 1));
+    }
+    matches!(t.kind(id), Kind::GraphArray(_)) || is_of_graph(t, id)
+}
+
+/// A call of NumPy's function; `None` where the program computes none of its arguments, or not the
+/// function.
+pub fn call(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    if !t.options.capture_control_flow || !args.iter().any(|arg| is_computed(t, *arg, 0)) {
+        return Ok(None);
+    }
+    let name = text_of(function, "__name__");
+    let name = name.as_str();
+    if let (Some(_), []) = (
+        ELEMENTWISE.iter().find(|it| **it == (name, args.len())),
+        kwargs,
+    ) {
+        return elementwise(t, function, name, args);
+    }
+    let dtype = match kwargs {
+        [] => None,
+        [(key, dtype)] if &**key == "dtype" => match dtype_of(t, *dtype)? {
+            Some(dtype) => Some(dtype),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    match (name, args) {
+        ("float32" | "float64" | "int32" | "int64", [value]) if dtype.is_none() => {
+            let Some(dtype) = DType::from_name(name) else {
+                return Ok(None);
+            };
+            let is_number = numbers_class(t, *value).is_some();
+            let is_scalar = meta(t, *value).is_some_and(|(_, meta)| meta.shape.is_empty());
+            if !is_number && !is_scalar {
+                return Ok(None);
+            }
+            let symbol = tensor(t, *value, dtype)?;
+            Ok(symbol.map(|symbol| t.add(Kind::GraphArray(symbol))))
+        }
+        ("array" | "asarray", [value]) => array(t, function, *value, dtype),
+        ("arange", [_] | [_, _] | [_, _, _]) => arange(t, function, args, dtype),
+        ("concatenate", [list]) if dtype.is_none() => concatenate(t, function, *list),
+        (_, [value]) if REDUCTIONS.contains(&name) && dtype.is_none() => {
+            reduction(t, function, name, *value)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The dtype that an argument names.
+fn dtype_of(t: &mut Tracer<'_>, id: VarId) -> Step<Option<DType>> {
+    let is_class = matches!(t.kind(id), Kind::Class);
+    let value = match is_class {
+        true => fold::to_object(t, id)
+            .filter(|class| class.cast().is_ok_and(|class| !native::is_mutable(class))),
+        false => t
+            .const_value(id)
+            .filter(PyAnyMethods::is_instance_of::<PyString>),
+    };
+    let Some(value) = value else { return Ok(None) };
+    let dtype = t.py.module("numpy")?.getattr("dtype")?.call1((value,));
+    Ok(dtype.ok().and_then(|dtype| taken(&dtype)))
+}
+
+fn taken(dtype: &Bound<'_, PyAny>) -> Option<DType> {
+    let name: String = dtype.getattr("name").ok()?.extract().ok()?;
+    let taken = ["float32", "float64", "int32", "int64"].contains(&name.as_str());
+    taken.then(|| DType::from_name(&name))?
+}
+
+/// An object of the class, the dtype and the number of dims that a value has.
+fn sample<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> {
+    let py = t.py;
+    let numpy = py.module("numpy")?;
+    if let Some((_, meta)) = meta(t, id) {
+        let dims = PyTuple::new(py, meta.shape.iter().map(|_| 1))?;
+        let made = numpy.call_method1("ones", (dims, meta.dtype.as_str()))?;
+        return Ok(Some(made.get_item(PyTuple::empty(py))?));
+    }
+    if let Some(items) = t.kind(id).plain_items().map(<[VarId]>::to_vec) {
+        let mut samples = Vec::with_capacity(items.len());
+        for item in items {
+            match sample(t, item)? {
+                Some(sample) => samples.push(sample),
+                None => return Ok(None),
+            }
+        }
+        return Ok(Some(PyList::new(py, samples)?.into_any()));
+    }
+    if let Kind::Array(array) = t.kind(id).clone() {
+        return Ok(Some(
+            numpy.call_method1("ones_like", (array.value.bind(py),))?,
+        ));
+    }
+    if let (Kind::Scalar, Some(value)) = (t.kind(id).clone(), t.value(id)) {
+        return Ok(Some(value.get_type().call1((1,))?));
+    }
+    Ok(match numbers_class(t, id) {
+        Some(Type::Int) => Some(PyInt::new(py, 1).into_any()),
+        Some(Type::Float) => Some(PyFloat::new(py, 1.0).into_any()),
+        None => None,
+    })
+}
+
+/// The dtype and the dims of what a function answers to such arguments.
+fn sampled(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+) -> Step<Option<(DType, Vec<i64>)>> {
+    let mut samples = Vec::with_capacity(args.len());
+    for arg in args {
+        match sample(t, *arg)? {
+            Some(sample) => samples.push(sample),
+            None => return Ok(None),
+        }
+    }
+    let Ok(answer) = function.call1(PyTuple::new(t.py, samples)?) else {
+        return Ok(None);
+    };
+    let dtype = taken(&answer.getattr("dtype")?);
+    let dims: Vec<i64> = answer.getattr("shape")?.extract()?;
+    Ok(dtype.map(|dtype| (dtype, dims)))
+}
+
+/// A number, scalar or array as a tensor of this dtype, as NumPy casts it.
+fn tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
+    let mut number = id;
+    if let (Kind::Scalar, Some(value)) = (t.kind(id).clone(), t.value(id)) {
+        number = t.constant(&value.call_method0("item")?);
+    }
+    let symbol = if let Kind::GraphArray(symbol) = *t.kind(id) {
+        symbol
+    } else if let Kind::Array(array) = t.kind(id).clone() {
+        match arrays::held(t, array.value.bind(t.py), ArrayMaker::ToTensor(None))? {
+            Some(symbol) => symbol,
+            None => return Ok(None),
+        }
+    } else {
+        let exact = match numbers_class(t, number) {
+            Some(Type::Int) if dtype.is_whole() => DType::Int64,
+            // By way of the double that Python makes of it.
+            Some(_) => DType::Float64,
+            None => return Ok(None),
+        };
+        match as_tensor(t, number, exact)? {
+            Some(symbol) => symbol,
+            None => return Ok(None),
+        }
+    };
+    let given = t.graph.meta(symbol).map(|meta| meta.dtype);
+    if dtype.is_whole() && !given.is_some_and(DType::is_whole) {
+        let name = PyString::new(t.py, dtype.as_str()).into_any();
+        let args = vec![Arg::Symbol(symbol), Arg::Const(Obj::from(name))];
+        return apply(t, "whole", args).map(Some);
+    }
+    item::cast(t, symbol, dtype).map(Some)
+}
+
+/// A call of `paddle_sot_rs._graph.arrays.name`.
+fn apply(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>) -> Step<SymbolId> {
+    match super::function(t, "paddle_sot_rs._graph.arrays", name, args)?.as_symbol() {
+        Some(symbol) => Ok(symbol),
+        None => refuse(t, name),
+    }
+}
+
+fn made(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>, dtype: DType) -> Step<Option<VarId>> {
+    let symbol = apply(t, name, args)?;
+    let symbol = item::cast(t, symbol, dtype)?;
+    Ok(Some(t.add(Kind::GraphArray(symbol))))
+}
+
+fn elementwise(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    name: &str,
+    args: &[VarId],
+) -> Step<Option<VarId>> {
+    if args.iter().any(|arg| t.kind(*arg).plain_items().is_some()) {
+        return Ok(None);
+    }
+    let Some((dtype, _)) = sampled(t, function, args)? else {
+        return Ok(None);
+    };
+    // Of floats, they have digits of their own.
+    if matches!(name, "floor_divide" | "remainder") && !dtype.is_whole() {
+        return Ok(None);
+    }
+    let mut given = Vec::with_capacity(args.len());
+    for arg in args {
+        match tensor(t, *arg, dtype)? {
+            Some(symbol) => given.push(Arg::Symbol(symbol)),
+            None => return Ok(None),
+        }
+    }
+    made(t, name, given, dtype)
+}
+
+/// The numbers in lists of lists, in their order.
+fn leaves(t: &mut Tracer<'_>, id: VarId, found: &mut Vec<VarId>) {
+    match t.kind(id).plain_items().map(<[VarId]>::to_vec) {
+        Some(items) => items.into_iter().for_each(|item| leaves(t, item, found)),
+        None => found.push(id),
+    }
+}
+
+/// `np.array(...)` of numbers in lists, and of an array.
+fn array(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    value: VarId,
+    dtype: Option<DType>,
+) -> Step<Option<VarId>> {
+    let Some((own, dims)) = sampled(t, function, &[value])? else {
+        return Ok(None);
+    };
+    let dtype = dtype.unwrap_or(own);
+    if let Kind::GraphArray(symbol) = *t.kind(value) {
+        // An array without dims is no scalar.
+        if t.graph
+            .meta(symbol)
+            .is_none_or(|meta| meta.shape.is_empty())
+        {
+            return Ok(None);
+        }
+        let symbol = tensor(t, value, dtype)?;
+        return Ok(symbol.map(|symbol| t.add(Kind::GraphArray(symbol))));
+    }
+    let mut items = Vec::new();
+    leaves(t, value, &mut items);
+    if dims.is_empty() || dims.iter().product::<i64>() != items.len() as i64 {
+        return Ok(None);
+    }
+    let mut parts = Vec::with_capacity(items.len());
+    for item in items {
+        let is_array = meta(t, item).is_some_and(|(_, meta)| !meta.shape.is_empty());
+        // An item of another class goes through the dtype that all have without `dtype`.
+        match tensor(t, item, dtype)? {
+            Some(symbol) if !is_array => parts.push(Arg::Symbol(symbol)),
+            _ => return Ok(None),
+        }
+    }
+    let mut numbers = Vec::with_capacity(dims.len());
+    for dim in dims {
+        numbers.push(Arg::Const(Obj::from(PyInt::new(t.py, dim).into_any())));
+    }
+    made(
+        t,
+        "array",
+        vec![Arg::List(parts), Arg::List(numbers)],
+        dtype,
+    )
+}
+
+/// `np.arange(...)` of whole numbers.
+fn arange(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+    dtype: Option<DType>,
+) -> Step<Option<VarId>> {
+    let Some((own, _)) = sampled(t, function, args)? else {
+        return Ok(None);
+    };
+    if own != DType::Int64 {
+        return Ok(None);
+    }
+    let (zero, one) = (t.int(0), t.int(1));
+    let (start, stop, step) = match *args {
+        [stop] => (zero, stop, one),
+        [start, stop] => (start, stop, one),
+        [start, stop, step] => (start, stop, step),
+        _ => return Ok(None),
+    };
+    let Some(step) = t.const_int(step).filter(|step| *step != 0) else {
+        return Ok(None);
+    };
+    let (Some(start), Some(stop)) = (tensor(t, start, own)?, tensor(t, stop, own)?) else {
+        return Ok(None);
+    };
+    let step = Arg::Const(Obj::from(PyInt::new(t.py, step).into_any()));
+    let given = vec![Arg::Symbol(start), Arg::Symbol(stop), step];
+    made(t, "arange", given, dtype.unwrap_or(own))
+}
+
+/// `np.concatenate([...])` along the only dim.
+fn concatenate(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    list: VarId,
+) -> Step<Option<VarId>> {
+    let Some((dtype, dims)) = sampled(t, function, &[list])? else {
+        return Ok(None);
+    };
+    let items = t.kind(list).plain_items().map(<[VarId]>::to_vec);
+    let (Some(items), 1) = (items, dims.len()) else {
+        return Ok(None);
+    };
+    let of_array = t.py.module("numpy")?.getattr("array")?;
+    let mut parts = Vec::with_capacity(items.len());
+    for item in items {
+        let item = match t.kind(item).plain_items().is_some() {
+            true => array(t, &of_array, item, Some(dtype))?,
+            false => Some(item),
+        };
+        let Some(item) = item else { return Ok(None) };
+        match tensor(t, item, dtype)? {
+            Some(symbol) => parts.push(Arg::Symbol(symbol)),
+            None => return Ok(None),
+        }
+    }
+    made(t, "concatenate", vec![Arg::List(parts)], dtype)
+}
+
+/// One number of many.
+fn reduction(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    name: &str,
+    value: VarId,
+) -> Step<Option<VarId>> {
+    let Some((dtype, dims)) = sampled(t, function, &[value])? else {
+        return Ok(None);
+    };
+    let of_array = t.py.module("numpy")?.getattr("array")?;
+    let over = match t.kind(value).plain_items().is_some() {
+        true => array(t, &of_array, value, Some(dtype))?,
+        false => Some(value),
+    };
+    let (Some(over), true) = (over, dims.is_empty()) else {
+        return Ok(None);
+    };
+    // NumPy adds and multiplies floats in an order of its own.
+    if !dtype.is_whole() && matches!(name, "prod" | "sum") {
+        return Ok(None);
+    }
+    match tensor(t, over, dtype)? {
+        Some(symbol) => made(t, name, vec![Arg::Symbol(symbol)], dtype),
+        None => Ok(None),
+    }
+}
+
+/// `a op b` of which one is such a value, and none a tensor.
+pub fn binary(
+    t: &mut Tracer<'_>,
+    op: BinOp,
+    inplace: bool,
+    a: VarId,
+    b: VarId,
+) -> Step<Option<VarId>> {
+    if [a, b].iter().any(|id| operators::is_object(t.kind(*id))) {
+        return Ok(None);
+    }
+    let name = match op {
+        BinOp::Add => "add",
+        BinOp::Sub => "subtract",
+        BinOp::Mul => "multiply",
+        BinOp::TrueDiv => "divide",
+        BinOp::FloorDiv => "floor_divide",
+        BinOp::Rem => "remainder",
+        BinOp::And
+        | BinOp::LShift
+        | BinOp::MatMul
+        | BinOp::Or
+        | BinOp::Pow
+        | BinOp::RShift
+        | BinOp::Xor => return refuse(t, "such an operator"),
+    };
+    let has_dims = meta(t, a).is_none_or(|(_, meta)| !meta.shape.is_empty());
+    if inplace && has_dims && matches!(t.kind(a), Kind::GraphArray(_) | Kind::Array(_)) {
+        return refuse(t, "an operator in place");
+    }
+    let function = t.py.module("numpy")?.getattr(name)?;
+    match elementwise(t, &function, name, &[a, b])? {
+        Some(made) => Ok(Some(made)),
+        None => refuse(t, "such an operator"),
+    }
+}
+
+/// `-a`
+pub fn negative(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    let function = t.py.module("numpy")?.getattr("negative")?;
+    match elementwise(t, &function, "negative", &[id])? {
+        Some(made) => Ok(made),
+        None => refuse(t, "the negative"),
+    }
+}
+
+/// A comparison of scalars and numbers.
+pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    let (left, right) = (comparable(t, a)?, comparable(t, b)?);
+    match (left, right) {
+        (Some(left), Some(right)) => comparisons::compare(t, op, left, right).map(Some),
+        _ => refuse(t, "a comparison"),
+    }
+}
+
+fn comparable(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
+    let exact = match meta(t, id) {
+        Some((_, meta)) => {
+            let exact = matches!(meta.dtype, DType::Int64 | DType::Float64);
+            exact && meta.shape.is_empty()
+        }
+        None => numbers_class(t, id).is_some(),
+    };
+    match exact {
+        true => lowered(t, id).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// A plain tensor of the same numbers.
+pub fn as_plain_tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
+    t.add(Kind::Tensor(TensorVar {
+        symbol,
+        view: None,
+        class: None,
+    }))
+}
+
+/// One as the other operand of an operator (`None`: a comparison) of a tensor; others as they are.
+pub fn operand(t: &mut Tracer<'_>, op: Option<BinOp>, tensor: VarId, id: VarId) -> Step<VarId> {
+    let Some((symbol, meta)) = meta(t, id) else {
+        return Ok(id);
+    };
+    let wanted = tensors::meta_of(t, tensor).map(|meta| meta.dtype);
+    let (Some(wanted), true) = (wanted, numpy_scalars::defer_to_tensors(t.py)?) else {
+        return refuse(t, "an operator with a tensor");
+    };
+    if !meta.shape.is_empty() {
+        return Ok(as_plain_tensor(t, symbol));
+    }
+    let floating = matches!(wanted, DType::Float32 | DType::Float64);
+    match (meta.dtype, op) {
+        // It is a `float`.
+        (DType::Float64, _) => lowered(t, id),
+        // Eager mode makes tensors of the others, which are cast to the dtype of floats.
+        (DType::Float32, Some(BinOp::Mul)) if floating => {
+            let symbol = item::cast(t, symbol, wanted)?;
+            Ok(as_plain_tensor(t, symbol))
+        }
+        (DType::Float32, Some(BinOp::Add | BinOp::Sub | BinOp::TrueDiv)) if floating => {
+            lowered(t, id)
+        }
+        (DType::Int32 | DType::Int64, op) if floating && op != Some(BinOp::Pow) => lowered(t, id),
+        (DType::Int64, Some(BinOp::Add | BinOp::Sub | BinOp::Mul)) if wanted == DType::Int64 => {
+            Ok(as_plain_tensor(t, symbol))
+        }
+        _ => refuse(t, "such an operator with a tensor"),
+    }
+}
+
+/// `paddle.to_tensor(value)` of one: a tensor of its own.
+pub fn to_tensor(t: &mut Tracer<'_>, id: VarId, wanted: Option<DType>) -> Step<Option<VarId>> {
+    let Some((symbol, meta)) = meta(t, id) else {
+        return Ok(None);
+    };
+    let symbol = match wanted.filter(|wanted| *wanted != meta.dtype) {
+        Some(wanted @ (DType::Float32 | DType::Float64 | DType::Int32 | DType::Int64)) => {
+            match tensor(t, id, wanted)? {
+                Some(symbol) => symbol,
+                None => return Ok(None),
+            }
+        }
+        Some(_) => return Ok(None),
+        None => symbol,
+    };
+    let plain = as_plain_tensor(t, symbol);
+    arrays::assigned(t, plain).map(Some)
+}
+
+/// `value[key]` by whole numbers and slices.
+pub fn get_item(t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+    let Kind::GraphArray(symbol) = *t.kind(id) else {
+        return refuse(t, "an item");
+    };
+    let has_dims = t
+        .graph
+        .meta(symbol)
+        .is_some_and(|meta| !meta.shape.is_empty());
+    let key = arrays::index(t, key)?;
+    let is_slice = matches!(t.kind(key), Kind::Slice(_));
+    if !has_dims || !is_slice && numbers_class(t, key) != Some(Type::Int) {
+        return refuse(t, "such an item");
+    }
+    let plain = as_plain_tensor(t, symbol);
+    let item = protocol::get_item(t, plain, key)?;
+    match t.kind(item).tensor().map(|tensor| tensor.symbol) {
+        Some(symbol) => Ok(t.add(Kind::GraphArray(symbol))),
+        None => refuse(t, "such an item"),
+    }
+}
+
+/// Whether one has a method or an attribute that is simulated.
+pub fn has_method(name: &str) -> bool {
+    METHODS.contains(&name)
+}
+
+/// `value.name` of what is known of the dims and the dtype.
+pub fn attribute(t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+    let Some((symbol, meta)) = meta(t, id) else {
+        return Ok(None);
+    };
+    match name {
+        "dtype" => {
+            let dtype = t.py.module("numpy")?.getattr("dtype")?;
+            let dtype = dtype.call1((meta.dtype.as_str(),))?;
+            Ok(Some(t.constant(&dtype)))
+        }
+        "ndim" => Ok(Some(t.int(meta.shape.len() as i64))),
+        "shape" => {
+            let dims = meta.shape.iter().enumerate();
+            let dims = dims.map(|(at, dim)| tensors::dim(t, (symbol, at), *dim));
+            let dims = dims.collect();
+            Ok(Some(t.add(Kind::Tuple(dims, None))))
+        }
+        "size" if meta.shape.len() == 1 => Ok(Some(tensors::dim(t, (symbol, 0), meta.shape[0]))),
+        _ => Ok(None),
+    }
+}
+
+/// `value.name(...)`
+pub fn method(
+    t: &mut Tracer<'_>,
+    id: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let answer = match (name, args, kwargs) {
+        ("astype", [dtype], []) => match dtype_of(t, *dtype)? {
+            Some(dtype) => {
+                let symbol = tensor(t, id, dtype)?;
+                symbol.map(|symbol| t.add(Kind::GraphArray(symbol)))
+            }
+            None => None,
+        },
+        ("item", [], []) => Some(lowered(t, id)?).filter(|number| *number != id),
+        ("max" | "min" | "prod" | "sum", [], []) => {
+            let function = t.py.module("numpy")?.getattr(name)?;
+            reduction(t, &function, name, id)?
+        }
+        _ => None,
+    };
+    match answer {
+        Some(answer) => Ok(answer),
+        None => refuse(t, &format!("{name}()")),
+    }
+}
+
+/// The class of one.
+pub fn class<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyAny>> {
+    let meta = t.graph.meta(symbol)?;
+    let name = match meta.shape.is_empty() {
+        true => meta.dtype.as_str(),
+        false => "ndarray",
+    };
+    t.py.module("numpy").ok()?.getattr(name).ok()
+}
