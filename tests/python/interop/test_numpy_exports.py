@@ -117,7 +117,30 @@ def of_math(x):
     return x * math.ceil(np.sqrt(x.shape[0])) + math.sqrt(np.float64(x.shape[1]))
 
 
+def known_scalars(x):
+    n, c = x.shape
+    return x * int(n * np.sqrt(2.0)) + int(np.ceil(c / np.float64(2))), x + np.float32(0.5) * n
+
+
+def next_to_tensors(x):
+    row = np.arange(x.shape[1])
+    return x + row.astype("float32"), row.astype("float32") * x, x.astype("int64") + row, x[np.arange(x.shape[0]) // 2]
+
+
+def converted(x):
+    row = np.arange(x.shape[1])
+    same = np.asarray(row)
+    other = np.array(row, dtype="float32")
+    return x * (same is row) + paddle.to_tensor(other), x + (np.array(row) is row) + np.asarray(other, dtype="float32")
+
+
+def taken_apart(x):
+    n, c = np.array(x.shape)
+    return x * int(n) + int(c), x + len(np.array([n, c, 1])), x * sum(int(it) for it in np.array([x.shape[0], 2]))
+
+
 FUNCTIONS = [
+    *(known_scalars, next_to_tensors, converted, taken_apart),
     *(half_rounded_up, roots, logarithms, of_one, products, smallest_and_largest, whole_numbers, singles, ranges),
     *(arrays, joined, rounds, compared, resized, of_math),
 ]

@@ -26,7 +26,7 @@ fn text(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
     }
     let empty = PyList::empty(t.py).into_any();
     let empty = match t.type_of(id) {
-        Some(class) if class.is(&t.py.get_type::<PyList>()) => empty,
+        Some(class) if class.is(t.py.get_type::<PyList>()) => empty,
         Some(class) => match class.call1((empty,)) {
             Ok(size) if t.is_size(&size) => size,
             _ => return Ok(None),

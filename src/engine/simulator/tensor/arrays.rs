@@ -214,7 +214,7 @@ pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         };
     }
     if let Kind::GraphArray(_) | Kind::Scalar = t.kind(id) {
-        return graph_arrays::as_place(t, id);
+        return graph_arrays::index(t, id);
     }
     if let Kind::Slice(parts) = *t.kind(id) {
         let mut made = parts;

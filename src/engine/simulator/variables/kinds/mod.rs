@@ -8,7 +8,6 @@ mod constant;
 mod context;
 mod dict;
 mod function;
-mod graph_array;
 mod iterator;
 mod layer;
 mod list;
@@ -34,7 +33,7 @@ use crate::tracker::TrackerRef;
 
 use super::VarId;
 
-pub use array::ArrayVar;
+pub use array::{ArrayVar, GraphArray};
 pub use callable::{Callable, Module};
 pub use cell::CellVar;
 pub use class::Class;
@@ -42,7 +41,6 @@ pub use constant::{Const, Scalar};
 pub use context::{ContextMethod, ContextVar};
 pub use dict::{DictVar, DictView, DictViewKind};
 pub use function::{FunctionVar, NewFunction};
-pub use graph_array::GraphArray;
 pub use iterator::{Item, IterVar, Tool};
 pub use layer::{Layer, Layers};
 pub use list::{Appended, List, RowsVar};

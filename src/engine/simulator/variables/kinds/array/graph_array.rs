@@ -52,6 +52,14 @@ impl Protocol for GraphArray {
         )
     }
 
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        graph_arrays::len(t, id)
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        graph_arrays::iterate(t, id)
+    }
+
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
         graph_arrays::get_item(t, id, key)
     }

@@ -3,52 +3,26 @@
 //! Each is a tensor of the same dims and dtype, and nothing writes to it. Which dtype an answer has,
 //! NumPy says itself: its function is called on samples of the classes of the arguments.
 
+mod functions;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::Modules;
 use crate::graph::{Arg, DType, SymbolId, TensorMeta};
-use crate::native;
-use crate::obj::{Obj, text_of};
+use crate::obj::Obj;
 use crate::reason::BreakId;
 use crate::tracker::ArrayMaker;
 use crate::tracker::number::Type;
-use crate::variables::{Kind, TensorVar, VarId};
+use crate::variables::{IterVar, Kind, TensorVar, VarId};
 
 use crate::simulator::variables::protocol;
-use crate::simulator::{
-    Kwargs, Step, Tracer, arrays, comparisons, fold, item, numpy_scalars, operators, tensors,
-};
+use crate::simulator::{Kwargs, Step, Tracer, arrays, comparisons, item, numpy_scalars, tensors};
 
-use super::program_numbers::{as_tensor, is_of_graph, numbers_class};
-
-/// Functions that take their arguments item by item, and how many those are.
-const ELEMENTWISE: &[(&str, usize)] = &[
-    ("absolute", 1),
-    ("ceil", 1),
-    ("exp", 1),
-    ("floor", 1),
-    ("log", 1),
-    ("log10", 1),
-    ("log2", 1),
-    ("negative", 1),
-    ("rint", 1),
-    ("sqrt", 1),
-    ("square", 1),
-    ("trunc", 1),
-    ("add", 2),
-    ("divide", 2),
-    ("floor_divide", 2),
-    ("maximum", 2),
-    ("minimum", 2),
-    ("multiply", 2),
-    ("remainder", 2),
-    ("subtract", 2),
-];
-
-/// Those that give one number for many.
-const REDUCTIONS: &[&str] = &["amax", "amin", "max", "min", "prod", "sum"];
+use super::program_numbers::{as_tensor, numbers_class};
+pub use functions::{binary, binary_of_known, call, negative};
+use functions::{dtype_of, reduction};
 
 /// Methods of scalars and arrays.
 const METHODS: &[&str] = &["astype", "item", "max", "min", "prod", "sum"];
@@ -90,79 +64,6 @@ pub fn as_place(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
 fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {
     let why = format!("{what} of a scalar or an array of NumPy that the program computes");
     t.stop(BreakId::NumPyArray, why)
-}
-
-/// Whether the program computes one of these, or something in them.
-fn is_computed(t: &mut Tracer<'_>, id: VarId, depth: usize) -> bool {
-    if let Some(items) = t.kind(id).plain_items().map(<[VarId]>::to_vec) {
-        return depth < 4 && items.iter().any(|item| is_computed(t, *item, depth + 1));
-    }
-    matches!(t.kind(id), Kind::GraphArray(_)) || is_of_graph(t, id)
-}
-
-/// A call of NumPy's function; `None` where the program computes none of its arguments, or not the
-/// function.
-pub fn call(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    args: &[VarId],
-    kwargs: &Kwargs,
-) -> Step<Option<VarId>> {
-    if !t.options.capture_control_flow || !args.iter().any(|arg| is_computed(t, *arg, 0)) {
-        return Ok(None);
-    }
-    let name = text_of(function, "__name__");
-    let name = name.as_str();
-    if let (Some(_), []) = (
-        ELEMENTWISE.iter().find(|it| **it == (name, args.len())),
-        kwargs,
-    ) {
-        return elementwise(t, function, name, args);
-    }
-    let dtype = match kwargs {
-        [] => None,
-        [(key, dtype)] if &**key == "dtype" => match dtype_of(t, *dtype)? {
-            Some(dtype) => Some(dtype),
-            None => return Ok(None),
-        },
-        _ => return Ok(None),
-    };
-    match (name, args) {
-        ("float32" | "float64" | "int32" | "int64", [value]) if dtype.is_none() => {
-            let Some(dtype) = DType::from_name(name) else {
-                return Ok(None);
-            };
-            let is_number = numbers_class(t, *value).is_some();
-            let is_scalar = meta(t, *value).is_some_and(|(_, meta)| meta.shape.is_empty());
-            if !is_number && !is_scalar {
-                return Ok(None);
-            }
-            let symbol = tensor(t, *value, dtype)?;
-            Ok(symbol.map(|symbol| t.add(Kind::GraphArray(symbol))))
-        }
-        ("array" | "asarray", [value]) => array(t, function, *value, dtype),
-        ("arange", [_] | [_, _] | [_, _, _]) => arange(t, function, args, dtype),
-        ("concatenate", [list]) if dtype.is_none() => concatenate(t, function, *list),
-        (_, [value]) if REDUCTIONS.contains(&name) && dtype.is_none() => {
-            reduction(t, function, name, *value)
-        }
-        _ => Ok(None),
-    }
-}
-
-/// The dtype that an argument names.
-fn dtype_of(t: &mut Tracer<'_>, id: VarId) -> Step<Option<DType>> {
-    let is_class = matches!(t.kind(id), Kind::Class);
-    let value = match is_class {
-        true => fold::to_object(t, id)
-            .filter(|class| class.cast().is_ok_and(|class| !native::is_mutable(class))),
-        false => t
-            .const_value(id)
-            .filter(PyAnyMethods::is_instance_of::<PyString>),
-    };
-    let Some(value) = value else { return Ok(None) };
-    let dtype = t.py.module("numpy")?.getattr("dtype")?.call1((value,));
-    Ok(dtype.ok().and_then(|dtype| taken(&dtype)))
 }
 
 fn taken(dtype: &Bound<'_, PyAny>) -> Option<DType> {
@@ -268,228 +169,6 @@ fn apply(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>) -> Step<SymbolId> {
     }
 }
 
-fn made(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>, dtype: DType) -> Step<Option<VarId>> {
-    let symbol = apply(t, name, args)?;
-    let symbol = item::cast(t, symbol, dtype)?;
-    Ok(Some(t.add(Kind::GraphArray(symbol))))
-}
-
-fn elementwise(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    name: &str,
-    args: &[VarId],
-) -> Step<Option<VarId>> {
-    if args.iter().any(|arg| t.kind(*arg).plain_items().is_some()) {
-        return Ok(None);
-    }
-    let Some((dtype, _)) = sampled(t, function, args)? else {
-        return Ok(None);
-    };
-    // Of floats, they have digits of their own.
-    if matches!(name, "floor_divide" | "remainder") && !dtype.is_whole() {
-        return Ok(None);
-    }
-    let mut given = Vec::with_capacity(args.len());
-    for arg in args {
-        match tensor(t, *arg, dtype)? {
-            Some(symbol) => given.push(Arg::Symbol(symbol)),
-            None => return Ok(None),
-        }
-    }
-    made(t, name, given, dtype)
-}
-
-/// The numbers in lists of lists, in their order.
-fn leaves(t: &mut Tracer<'_>, id: VarId, found: &mut Vec<VarId>) {
-    match t.kind(id).plain_items().map(<[VarId]>::to_vec) {
-        Some(items) => items.into_iter().for_each(|item| leaves(t, item, found)),
-        None => found.push(id),
-    }
-}
-
-/// `np.array(...)` of numbers in lists, and of an array.
-fn array(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    value: VarId,
-    dtype: Option<DType>,
-) -> Step<Option<VarId>> {
-    let Some((own, dims)) = sampled(t, function, &[value])? else {
-        return Ok(None);
-    };
-    let dtype = dtype.unwrap_or(own);
-    if let Kind::GraphArray(symbol) = *t.kind(value) {
-        // An array without dims is no scalar.
-        if t.graph
-            .meta(symbol)
-            .is_none_or(|meta| meta.shape.is_empty())
-        {
-            return Ok(None);
-        }
-        let symbol = tensor(t, value, dtype)?;
-        return Ok(symbol.map(|symbol| t.add(Kind::GraphArray(symbol))));
-    }
-    let mut items = Vec::new();
-    leaves(t, value, &mut items);
-    if dims.is_empty() || dims.iter().product::<i64>() != items.len() as i64 {
-        return Ok(None);
-    }
-    let mut parts = Vec::with_capacity(items.len());
-    for item in items {
-        let is_array = meta(t, item).is_some_and(|(_, meta)| !meta.shape.is_empty());
-        // An item of another class goes through the dtype that all have without `dtype`.
-        match tensor(t, item, dtype)? {
-            Some(symbol) if !is_array => parts.push(Arg::Symbol(symbol)),
-            _ => return Ok(None),
-        }
-    }
-    let mut numbers = Vec::with_capacity(dims.len());
-    for dim in dims {
-        numbers.push(Arg::Const(Obj::from(PyInt::new(t.py, dim).into_any())));
-    }
-    made(
-        t,
-        "array",
-        vec![Arg::List(parts), Arg::List(numbers)],
-        dtype,
-    )
-}
-
-/// `np.arange(...)` of whole numbers.
-fn arange(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    args: &[VarId],
-    dtype: Option<DType>,
-) -> Step<Option<VarId>> {
-    let Some((own, _)) = sampled(t, function, args)? else {
-        return Ok(None);
-    };
-    if own != DType::Int64 {
-        return Ok(None);
-    }
-    let (zero, one) = (t.int(0), t.int(1));
-    let (start, stop, step) = match *args {
-        [stop] => (zero, stop, one),
-        [start, stop] => (start, stop, one),
-        [start, stop, step] => (start, stop, step),
-        _ => return Ok(None),
-    };
-    let Some(step) = t.const_int(step).filter(|step| *step != 0) else {
-        return Ok(None);
-    };
-    let (Some(start), Some(stop)) = (tensor(t, start, own)?, tensor(t, stop, own)?) else {
-        return Ok(None);
-    };
-    let step = Arg::Const(Obj::from(PyInt::new(t.py, step).into_any()));
-    let given = vec![Arg::Symbol(start), Arg::Symbol(stop), step];
-    made(t, "arange", given, dtype.unwrap_or(own))
-}
-
-/// `np.concatenate([...])` along the only dim.
-fn concatenate(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    list: VarId,
-) -> Step<Option<VarId>> {
-    let Some((dtype, dims)) = sampled(t, function, &[list])? else {
-        return Ok(None);
-    };
-    let items = t.kind(list).plain_items().map(<[VarId]>::to_vec);
-    let (Some(items), 1) = (items, dims.len()) else {
-        return Ok(None);
-    };
-    let of_array = t.py.module("numpy")?.getattr("array")?;
-    let mut parts = Vec::with_capacity(items.len());
-    for item in items {
-        let item = match t.kind(item).plain_items().is_some() {
-            true => array(t, &of_array, item, Some(dtype))?,
-            false => Some(item),
-        };
-        let Some(item) = item else { return Ok(None) };
-        match tensor(t, item, dtype)? {
-            Some(symbol) => parts.push(Arg::Symbol(symbol)),
-            None => return Ok(None),
-        }
-    }
-    made(t, "concatenate", vec![Arg::List(parts)], dtype)
-}
-
-/// One number of many.
-fn reduction(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    name: &str,
-    value: VarId,
-) -> Step<Option<VarId>> {
-    let Some((dtype, dims)) = sampled(t, function, &[value])? else {
-        return Ok(None);
-    };
-    let of_array = t.py.module("numpy")?.getattr("array")?;
-    let over = match t.kind(value).plain_items().is_some() {
-        true => array(t, &of_array, value, Some(dtype))?,
-        false => Some(value),
-    };
-    let (Some(over), true) = (over, dims.is_empty()) else {
-        return Ok(None);
-    };
-    // NumPy adds and multiplies floats in an order of its own.
-    if !dtype.is_whole() && matches!(name, "prod" | "sum") {
-        return Ok(None);
-    }
-    match tensor(t, over, dtype)? {
-        Some(symbol) => made(t, name, vec![Arg::Symbol(symbol)], dtype),
-        None => Ok(None),
-    }
-}
-
-/// `a op b` of which one is such a value, and none a tensor.
-pub fn binary(
-    t: &mut Tracer<'_>,
-    op: BinOp,
-    inplace: bool,
-    a: VarId,
-    b: VarId,
-) -> Step<Option<VarId>> {
-    if [a, b].iter().any(|id| operators::is_object(t.kind(*id))) {
-        return Ok(None);
-    }
-    let name = match op {
-        BinOp::Add => "add",
-        BinOp::Sub => "subtract",
-        BinOp::Mul => "multiply",
-        BinOp::TrueDiv => "divide",
-        BinOp::FloorDiv => "floor_divide",
-        BinOp::Rem => "remainder",
-        BinOp::And
-        | BinOp::LShift
-        | BinOp::MatMul
-        | BinOp::Or
-        | BinOp::Pow
-        | BinOp::RShift
-        | BinOp::Xor => return refuse(t, "such an operator"),
-    };
-    let has_dims = meta(t, a).is_none_or(|(_, meta)| !meta.shape.is_empty());
-    if inplace && has_dims && matches!(t.kind(a), Kind::GraphArray(_) | Kind::Array(_)) {
-        return refuse(t, "an operator in place");
-    }
-    let function = t.py.module("numpy")?.getattr(name)?;
-    match elementwise(t, &function, name, &[a, b])? {
-        Some(made) => Ok(Some(made)),
-        None => refuse(t, "such an operator"),
-    }
-}
-
-/// `-a`
-pub fn negative(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
-    let function = t.py.module("numpy")?.getattr("negative")?;
-    match elementwise(t, &function, "negative", &[id])? {
-        Some(made) => Ok(made),
-        None => refuse(t, "the negative"),
-    }
-}
-
 /// A comparison of scalars and numbers.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
     let (left, right) = (comparable(t, a)?, comparable(t, b)?);
@@ -532,7 +211,9 @@ pub fn operand(t: &mut Tracer<'_>, op: Option<BinOp>, tensor: VarId, id: VarId) 
         return refuse(t, "an operator with a tensor");
     };
     if !meta.shape.is_empty() {
-        return Ok(as_plain_tensor(t, symbol));
+        // Paddle makes a tensor of it.
+        let plain = as_plain_tensor(t, symbol);
+        return arrays::assigned(t, plain);
     }
     let floating = matches!(wanted, DType::Float32 | DType::Float64);
     match (meta.dtype, op) {
@@ -571,6 +252,44 @@ pub fn to_tensor(t: &mut Tracer<'_>, id: VarId, wanted: Option<DType>) -> Step<O
     };
     let plain = as_plain_tensor(t, symbol);
     arrays::assigned(t, plain).map(Some)
+}
+
+/// An array of whole numbers as the index that Paddle makes of it, a scalar as a place.
+pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    match meta(t, id) {
+        Some((symbol, meta)) if meta.shape.len() == 1 && meta.dtype == DType::Int64 => {
+            let plain = as_plain_tensor(t, symbol);
+            arrays::assigned(t, plain)
+        }
+        _ => as_place(t, id),
+    }
+}
+
+/// `len(value)` where that is known.
+pub fn len(t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+    match meta(t, id).and_then(|(_, meta)| meta.shape.first().copied()) {
+        Some(len) if len >= 0 => Ok(len),
+        _ => refuse(t, "the length"),
+    }
+}
+
+/// `iter(value)` where the number of items is known.
+pub fn iterate(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    const MOST_ITEMS: i64 = 64;
+    let len = len(t, id)?;
+    if len > MOST_ITEMS {
+        return refuse(t, "the items");
+    }
+    let mut items = Vec::new();
+    for at in 0..len {
+        let at = t.int(at);
+        items.push(get_item(t, id, at)?);
+    }
+    let over = t.add(Kind::Tuple(items, None));
+    let iterator = t.add(Kind::Iter(IterVar::Sequence { over, index: 0 }));
+    // It is of another class than that of a tuple.
+    t.only_the_interpreter_makes(iterator);
+    Ok(iterator)
 }
 
 /// `value[key]` by whole numbers and slices.
