@@ -11,7 +11,7 @@ from .control import check
 
 def whole(x: Any, dtype: str) -> Any:
     """`x.astype(dtype)` of floats; those that it does not hold have no answer that is the same everywhere."""
-    check(paddle.all(paddle.abs(x) < (2.0**62 if dtype == "int64" else 2.0**31)))
+    check(paddle.all(paddle.abs(x) < (2.0**62 if dtype.endswith("64") else 2.0**31)))
     return x.astype(dtype)
 
 
@@ -147,7 +147,7 @@ def arange(start: Any, stop: Any, step: int) -> Any:
     """`np.arange(start, stop, step)` of whole numbers"""
     # Paddle refuses to count away from the end.
     stop = paddle.maximum(start, stop) if step > 0 else paddle.minimum(start, stop)
-    return paddle.arange(start, stop, step, "int64")
+    return paddle.arange(start, stop, step, paddle.int64)
 
 
 def concatenate(items: list[Any]) -> Any:

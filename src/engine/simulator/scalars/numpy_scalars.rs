@@ -277,6 +277,14 @@ pub fn size(t: &mut Tracer<'_>, item: VarId) -> Step<Option<Obj>> {
     }
 }
 
+/// The number of Python's that `scalar.item()` answers.
+///
+/// # Errors
+/// Where NumPy raises.
+pub fn plain<'py>(scalar: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    scalar.call_method0("item")
+}
+
 /// The argument of an operator of Paddle that one is. A `float64` is a `float`.
 pub fn argument(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
     let is_float = |value: &Bound<'_, PyAny>| value.is_instance_of::<PyFloat>();

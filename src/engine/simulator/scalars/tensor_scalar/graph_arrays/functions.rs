@@ -13,7 +13,7 @@ use crate::variables::{Kind, VarId};
 use crate::simulator::{Kwargs, Step, Tracer, fold, item, operators};
 
 use super::super::program_numbers::{is_of_graph, numbers_class};
-use super::{apply, meta, refuse, sampled, taken, tensor};
+use super::{apply, meta, named, refuse, sampled, taken, tensor};
 
 /// Functions that take their arguments item by item, and how many those are.
 const ELEMENTWISE: &[(&str, usize)] = &[
@@ -40,7 +40,15 @@ const ELEMENTWISE: &[(&str, usize)] = &[
 ];
 
 /// Those that give one number for many.
-const REDUCTIONS: &[&str] = &["amax", "amin", "max", "min", "prod", "sum"];
+const REDUCTIONS: &str = "amax amin max min prod sum";
+
+/// Those for which NumPy takes floats in an order of its own.
+const IN_ORDER: &str = "prod sum";
+
+/// Whether a function or a method of this name gives one number for many.
+pub(super) fn is_reduction(name: &str) -> bool {
+    REDUCTIONS.split_whitespace().any(|known| known == name)
+}
 
 /// Whether the program computes one of these, or something in them.
 fn is_computed(t: &mut Tracer<'_>, id: VarId, depth: usize) -> bool {
@@ -93,8 +101,8 @@ pub fn call(
         _ => return Ok(None),
     };
     match (name, args) {
-        ("float32" | "float64" | "int32" | "int64", [value]) if dtype.is_none() => {
-            let Some(dtype) = DType::from_name(name) else {
+        (_, [value]) if dtype.is_none() && named(name).is_some() => {
+            let Some(dtype) = named(name) else {
                 return Ok(None);
             };
             let is_number = numbers_class(t, *value).is_some();
@@ -116,7 +124,7 @@ pub fn call(
         ("array" | "asarray", [value]) => array(t, function, *value, dtype),
         ("arange", [_] | [_, _] | [_, _, _]) => arange(t, function, args, dtype),
         ("concatenate", [list]) if dtype.is_none() => concatenate(t, function, *list),
-        (_, [value]) if REDUCTIONS.contains(&name) && dtype.is_none() => {
+        (_, [value]) if is_reduction(name) && dtype.is_none() => {
             reduction(t, function, name, *value)
         }
         _ => Ok(None),
@@ -304,8 +312,8 @@ pub(super) fn reduction(
     let (Some(over), true) = (over, dims.is_empty()) else {
         return Ok(None);
     };
-    // NumPy adds and multiplies floats in an order of its own.
-    if !dtype.is_whole() && matches!(name, "prod" | "sum") {
+    let in_order = IN_ORDER.split_whitespace().any(|known| known == name);
+    if !dtype.is_whole() && in_order {
         return Ok(None);
     }
     match tensor(t, over, dtype)? {

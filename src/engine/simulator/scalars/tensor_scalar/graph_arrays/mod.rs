@@ -1,7 +1,7 @@
-//! Scalars and arrays of NumPy that the program computes: `np.ceil(n / 2)`, `np.arange(n)` of an open dim.
+//! Scalars and arrays of NumPy that the program computes of open dims: `np.ceil(n / 2)`.
 //!
-//! Each is a tensor of the same dims and dtype, and nothing writes to it. Which dtype an answer has,
-//! NumPy says itself: its function is called on samples of the classes of the arguments.
+//! Each is a tensor of the same dims and dtype, and nothing writes to it. Which dtype an answer
+//! has, NumPy says itself: its function is called on samples of the classes of the arguments.
 
 mod functions;
 
@@ -22,10 +22,10 @@ use crate::simulator::{Kwargs, Step, Tracer, arrays, comparisons, item, numpy_sc
 
 use super::program_numbers::{as_tensor, numbers_class};
 pub use functions::{binary, binary_of_known, call, negative};
-use functions::{dtype_of, reduction};
+use functions::{dtype_of, is_reduction, reduction};
 
 /// Methods of scalars and arrays.
-const METHODS: &[&str] = &["astype", "item", "max", "min", "prod", "sum"];
+const METHODS: &str = "astype item max min prod sum";
 
 /// What a scalar or an array is in the graph.
 pub fn meta(t: &mut Tracer<'_>, id: VarId) -> Option<(SymbolId, TensorMeta)> {
@@ -49,7 +49,7 @@ pub fn lowered(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
     Ok(item::variable(t, symbol))
 }
 
-/// A scalar of whole numbers as a number: of a size or a place, which Paddle and Python take as it is.
+/// A scalar of whole numbers as a number: Paddle and Python take it as a size or a place.
 pub fn as_place(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
     if let Some(known) = numpy_scalars::size(t, id)? {
         let known = known.bind(t.py).clone();
@@ -66,10 +66,15 @@ fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {
     t.stop(BreakId::NumPyArray, why)
 }
 
+/// The dtype of this name, where the program computes with it.
+fn named(name: &str) -> Option<DType> {
+    let taken = [DType::Float32, DType::Float64, DType::Int32, DType::Int64];
+    DType::from_name(name).filter(|dtype| taken.contains(dtype))
+}
+
 fn taken(dtype: &Bound<'_, PyAny>) -> Option<DType> {
     let name: String = dtype.getattr("name").ok()?.extract().ok()?;
-    let taken = ["float32", "float64", "int32", "int64"].contains(&name.as_str());
-    taken.then(|| DType::from_name(&name))?
+    named(&name)
 }
 
 /// An object of the class, the dtype and the number of dims that a value has.
@@ -131,7 +136,7 @@ fn sampled(
 fn tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
     let mut number = id;
     if let (Kind::Scalar, Some(value)) = (t.kind(id).clone(), t.value(id)) {
-        number = t.constant(&value.call_method0("item")?);
+        number = t.constant(&numpy_scalars::plain(&value)?);
     }
     let symbol = if let Kind::GraphArray(symbol) = *t.kind(id) {
         symbol
@@ -316,7 +321,7 @@ pub fn get_item(t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
 
 /// Whether one has a method or an attribute that is simulated.
 pub fn has_method(name: &str) -> bool {
-    METHODS.contains(&name)
+    METHODS.split_whitespace().any(|known| known == name)
 }
 
 /// `value.name` of what is known of the dims and the dtype.
@@ -358,11 +363,12 @@ pub fn method(
             }
             None => None,
         },
-        ("item", [], []) => Some(lowered(t, id)?).filter(|number| *number != id),
-        ("max" | "min" | "prod" | "sum", [], []) => {
+        (_, [], []) if is_reduction(name) => {
             let function = t.py.module("numpy")?.getattr(name)?;
             reduction(t, &function, name, id)?
         }
+        // `item()`
+        (_, [], []) => Some(lowered(t, id)?).filter(|number| *number != id),
         _ => None,
     };
     match answer {
