@@ -253,6 +253,11 @@ def number(tensor):
     return _item(tensor)
 
 
+def graph_array(tensor):
+    held = tensor.numpy()
+    return held[()] if held.ndim == 0 else held.copy()
+
+
 def set_cell(cell, value):
     cell.cell_contents = value
 

@@ -31,7 +31,9 @@ pub use semantics::{
     attributes, comparisons, containers, exceptions, format, frame_introspection, groups, iterate,
     keys, matching, objects, operators, sets, texts, truth,
 };
-use semantics::{classes, generators, itertools, namespaces, printing, provenance, repr_guards};
+use semantics::{
+    classes, generators, itertools, list_texts, namespaces, printing, provenance, repr_guards,
+};
 pub use tensor::{
     alias_analysis, api, arrays, carried_aliases, escaping_aliases, layers, shape_rules, subscript,
     tensors,
@@ -39,7 +41,7 @@ pub use tensor::{
 use tensor::{
     device, differences, grown_lists, inplace, layer_call, made_arrays, rows, subclasses,
 };
-use tensor_scalar::{powers, program_numbers};
+use tensor_scalar::{graph_arrays, powers, program_numbers};
 
 pub use call::looks_at_frames;
 pub use coverage::builtin_coverage;

@@ -129,6 +129,7 @@ impl<'a> CheckDims<'a, '_> {
                 self.at += 1;
             } else if of_helper
                 || is_named(py, it, &["shape"])
+                || is_of_module(py, it, "paddle_sot_rs._graph.arrays")
                 || is_number(py, open, it)
                 || is_of_numbers(open, it, &helpers)
             {
@@ -382,6 +383,14 @@ fn is_named(py: Python<'_>, it: &Statement, names: &[&str]) -> bool {
 fn reshapes(py: Python<'_>, it: &Statement) -> bool {
     let known = it.callee.api_names(py);
     known.iter().any(|name| knows(name, RESHAPES))
+}
+
+/// Whether a statement calls a function of this module.
+fn is_of_module(py: Python<'_>, it: &Statement, module: &str) -> bool {
+    match &it.callee {
+        Callee::Api(function) => obj::module_and_name(function.bind(py)).0 == module,
+        Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
+    }
 }
 
 /// The name of a function of `_graph/rows.py`.

@@ -8,8 +8,8 @@ use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::variables::kinds::RANGE;
 use crate::simulator::{
-    Kwargs, Step, Tracer, comparisons, exceptions, fold, generators, iterate, methods, operators,
-    program_numbers, rows, tensor_scalar, truth,
+    Kwargs, Step, Tracer, comparisons, exceptions, fold, generators, graph_arrays, iterate,
+    methods, operators, program_numbers, rows, tensor_scalar, truth,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -20,11 +20,13 @@ pub(in crate::simulator) fn range(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
-    if let Some(range) = tensor_scalar::range(t, args, kwargs)? {
+    let args = args.iter().map(|arg| graph_arrays::as_place(t, *arg));
+    let args = args.collect::<Step<Vec<_>>>()?;
+    if let Some(range) = tensor_scalar::range(t, &args, kwargs)? {
         return Ok(range);
     }
     let mut numbers = Vec::new();
-    for arg in args {
+    for arg in &args {
         match (t.const_int(*arg), t.kind(*arg)) {
             (Some(number), _) => numbers.push(number),
             (None, Kind::Tensor(_)) => return t.stop(BreakId::TensorIndex, "range() of a tensor"),

@@ -15,7 +15,7 @@ use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 use crate::simulator::deferred::unchanged;
 use crate::simulator::variables::protocol;
 use crate::simulator::{
-    Step, Tracer, dynamic_scalar, fold, item, keys, numpy_scalars, tensor_scalar,
+    Step, Tracer, dynamic_scalar, fold, graph_arrays, item, keys, numpy_scalars, tensor_scalar,
 };
 
 /// Why an operation breaks the graph that would hold `-0.0`.
@@ -70,7 +70,10 @@ pub(in crate::simulator) fn refuse<T>(t: &mut Tracer<'_>, id: VarId) -> Step<T> 
 pub(in crate::simulator) fn to_args(t: &mut Tracer<'_>, items: &[VarId]) -> Step<Vec<Arg>> {
     let to_arg = |item: &VarId| match numpy_scalars::size(t, *item)? {
         Some(size) => Ok(Arg::Const(size)),
-        None => to_arg(t, *item),
+        None => {
+            let item = graph_arrays::as_place(t, *item)?;
+            to_arg(t, item)
+        }
     };
     items.iter().map(to_arg).collect()
 }

@@ -12,7 +12,8 @@ use crate::simulator::call::describe;
 use crate::simulator::variables::protocol;
 use crate::simulator::{Kwargs, Step, Stop, Tracer};
 use crate::simulator::{
-    classes, dynamic_scalar, exceptions, iterate, keys, numpy_scalars, process_state, texts,
+    classes, dynamic_scalar, exceptions, iterate, keys, list_texts, numpy_scalars, process_state,
+    texts,
 };
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not
@@ -169,6 +170,9 @@ pub fn call_object<'py>(
     if kwargs.is_empty() {
         if let Some(number) = dynamic_scalar::called(t, callable, args)? {
             return Ok(number);
+        }
+        if let Some(text) = list_texts::shown(t, callable, args)? {
+            return Ok(text);
         }
         if let Some(text) = texts::shown(t, callable, args)? {
             return Ok(text);

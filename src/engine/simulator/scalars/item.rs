@@ -16,7 +16,8 @@ use crate::tracker::number::Type;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
 use crate::simulator::{
-    Step, Tracer, dynamic_scalar, program_numbers, shape_rules, tensor_scalar, tensors,
+    Step, Tracer, dynamic_scalar, graph_arrays, program_numbers, shape_rules, tensor_scalar,
+    tensors,
 };
 
 /// What a tensor is asked for.
@@ -78,6 +79,7 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
         return Ok(None);
     }
     let value = program_numbers::lowered(t, value)?;
+    let value = graph_arrays::lowered(t, value)?;
     let (mut symbol, is_tensor) = if let Kind::Tensor(TensorVar {
         symbol,
         class: None,

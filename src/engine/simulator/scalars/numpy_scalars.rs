@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 
 use crate::bytecode::BinOp;
 use crate::frame::Modules;
-use crate::graph::{Callee, DType};
+use crate::graph::{Arg, Callee, DType};
 use crate::native;
 use crate::obj::{Obj, text_of, within};
 use crate::ops::FULL_LIKE;
@@ -38,6 +38,11 @@ const OPERATORS: &[&str] = &[
     "__ge__",
     "__eq__",
     "__ne__",
+];
+
+/// Those of tensors of whole numbers that keep the dtype next to a tensor of it.
+const WHOLE: &[&str] = &[
+    "__add__", "__sub__", "__mul__", "__radd__", "__rsub__", "__rmul__",
 ];
 
 /// Whether the value of one from here is known: what was just computed (a local, the stack of a resumed frame)
@@ -106,6 +111,11 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
     // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors.
     let is = |dtype: DType| class == dtype.as_str();
     let next_to_floats = [DType::Float32, DType::Int64, DType::Int32];
+    // A tensor of no dims takes no dims with it.
+    if dtype == DType::Int64 && is(dtype) && WHOLE.contains(&name) {
+        let number = t.constant(&scalar.call_method0("item")?);
+        return dynamic_scalar::filled(t, &[], number, dtype).map(Some);
+    }
     let same = is(DType::Float64) || floating && next_to_floats.into_iter().any(is);
     if !same || !OPERATORS.contains(&name) {
         return Ok(None);
@@ -260,8 +270,32 @@ pub fn size(t: &mut Tracer<'_>, item: VarId) -> Step<Option<Obj>> {
         return Ok(None);
     }
     let class = t.py.module("numpy")?.getattr("int64")?;
-    let value = t.value(item).filter(|value| value.get_type().is(&class));
-    Ok(value.map(Obj::from))
+    match t.value(item).filter(|value| value.get_type().is(&class)) {
+        // Where a program is built, Paddle takes Python's numbers only.
+        Some(value) => Ok(Some(Obj::from(value.call_method0("item")?))),
+        None => Ok(None),
+    }
+}
+
+/// The number of Python's that `scalar.item()` answers.
+///
+/// # Errors
+/// Where NumPy raises.
+pub fn plain<'py>(scalar: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    scalar.call_method0("item")
+}
+
+/// The argument of an operator of Paddle that one is. A `float64` is a `float`.
+pub fn argument(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+    let is_float = |value: &Bound<'_, PyAny>| value.is_instance_of::<PyFloat>();
+    match t.value(id).filter(is_float) {
+        Some(value) => {
+            let number = PyFloat::new(t.py, value.extract()?).into_any();
+            let number = t.constant(&number);
+            arguments::of_value(t, number)
+        }
+        None => arguments::refuse(t, id),
+    }
 }
 
 /// Guards and keeps the value of one.

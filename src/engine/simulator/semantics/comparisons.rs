@@ -19,8 +19,8 @@ use crate::simulator::subclasses::refuse_own;
 use crate::simulator::variables::protocol;
 use crate::simulator::{Step, Tracer};
 use crate::simulator::{
-    arrays, attributes, classes, dynamic_scalar, fold, program_numbers, tensor_scalar, tensors,
-    truth,
+    arrays, attributes, classes, dynamic_scalar, fold, graph_arrays, program_numbers,
+    tensor_scalar, tensors, truth,
 };
 
 /// `a < b` and its like.
@@ -66,6 +66,7 @@ pub(in crate::simulator) fn tensor_compare(
 ) -> Step<VarId> {
     if matches!(t.kind(a), Kind::Tensor(_)) {
         let b = arrays::operand(t, b)?;
+        let b = graph_arrays::operand(t, None, a, b)?;
         return tensors::method(t, a, op.dunder(), &[b], &[]);
     }
     if let Kind::Const | Kind::SymNumber(_) = t.kind(a) {

@@ -13,6 +13,7 @@ pub mod groups;
 pub mod iterate;
 pub(in crate::simulator) mod itertools;
 pub mod keys;
+pub(in crate::simulator) mod list_texts;
 pub mod matching;
 pub(in crate::simulator) mod namespaces;
 pub mod objects;

@@ -12,7 +12,8 @@ use crate::simulator::subclasses::refuse_own;
 use crate::simulator::variables::protocol;
 use crate::simulator::{Step, Tracer};
 use crate::simulator::{
-    arrays, attributes, classes, dynamic_scalar, fold, numpy_scalars, tensor_scalar, tensors,
+    arrays, attributes, classes, dynamic_scalar, fold, graph_arrays, numpy_scalars, tensor_scalar,
+    tensors,
 };
 
 /// Unary operators (`not` is that of `truth.rs`).
@@ -82,6 +83,10 @@ pub(in crate::simulator) fn tensor_binary(
     }
     refuse_own(t, b, &[&reflected])?;
     let (a, b) = (arrays::operand(t, a)?, arrays::operand(t, b)?);
+    let (a, b) = (
+        graph_arrays::operand(t, Some(op), b, a)?,
+        graph_arrays::operand(t, Some(op), a, b)?,
+    );
     if op == BinOp::Mul {
         if let Some(product) = dynamic_scalar::scaled(t, a, b)? {
             return Ok(product);

@@ -18,9 +18,9 @@ use crate::reason::BreakId;
 use crate::tracker::{ArrayMaker, Tracker};
 use crate::variables::{Kind, TensorVar, VarId};
 
-use crate::simulator::numpy_scalars;
 use crate::simulator::tensors::{self, Receiver};
 use crate::simulator::{Kwargs, Step, Tracer};
+use crate::simulator::{graph_arrays, numpy_scalars};
 
 /// Most tensors of a list that is stacked.
 const LARGEST_LIST: usize = 64;
@@ -75,6 +75,9 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
     t.realize(data);
     if let Kind::Tensor(_) = t.kind(data) {
         return copy(t, data, wanted);
+    }
+    if let Kind::GraphArray(_) = t.kind(data) {
+        return graph_arrays::to_tensor(t, data, wanted);
     }
     match t.kind(data).plain_items().map(<[VarId]>::to_vec) {
         Some(items) => stacked(t, &items, wanted),
@@ -163,6 +166,18 @@ fn of_made<'py>(
     array: &Bound<'py, PyAny>,
     maker: ArrayMaker,
 ) -> Step<Option<VarId>> {
+    match held(t, array, maker)? {
+        Some(symbol) => copied(t, symbol).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The same, where nothing writes to it.
+pub(in crate::simulator) fn held<'py>(
+    t: &mut Tracer<'py>,
+    array: &Bound<'py, PyAny>,
+    maker: ArrayMaker,
+) -> Step<Option<SymbolId>> {
     let Ok(tensor) = tensor_of(array, maker) else {
         return Ok(None);
     };
@@ -171,8 +186,7 @@ fn of_made<'py>(
     };
     let tensor = Obj::from(tensor);
     let tracker = Arc::new(Tracker::Const(tensor.clone()));
-    let symbol = t.graph.tensor_input(t.py, tensor, meta, tracker)?;
-    copied(t, symbol).map(Some)
+    Ok(Some(t.graph.tensor_input(t.py, tensor, meta, tracker)?))
 }
 
 /// An operand of an operator with a tensor: of an array that the function made and that has dims,
@@ -199,11 +213,25 @@ pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
             false => Ok(id),
         };
     }
+    if let Kind::GraphArray(_) | Kind::Scalar = t.kind(id) {
+        return graph_arrays::index(t, id);
+    }
+    if let Kind::Slice(parts) = *t.kind(id) {
+        let mut made = parts;
+        for part in &mut made {
+            *part = graph_arrays::as_place(t, *part)?;
+        }
+        return Ok(match made == parts {
+            true => id,
+            false => t.add(Kind::Slice(made)),
+        });
+    }
     let Kind::Tuple(items, None) = t.kind(id).clone() else {
         return Ok(id);
     };
     let made = items.iter().map(|item| {
-        if let Kind::Array(_) = t.kind(*item) {
+        if let Kind::Array(_) | Kind::GraphArray(_) | Kind::Scalar | Kind::Slice(_) = t.kind(*item)
+        {
             index(t, *item)
         } else {
             Ok(*item)
@@ -256,7 +284,8 @@ pub(in crate::simulator) fn made_by(t: &Tracer<'_>, name: &str) -> PyResult<Obj>
     Ok(Obj::from(home.getattr(name)?))
 }
 
-fn assigned(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
+/// A tensor of its own.
+pub(in crate::simulator) fn assigned(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
     let assign = Callee::Api(made_by(t, NEW_TENSOR)?);
     tensors::capture(t, assign, None, &[tensor], &[], &mut |_| None)
 }

@@ -28,6 +28,7 @@ macro_rules! ask {
             Kind::Const => ask!(@ Const, $known, $answer),
             Kind::Scalar => ask!(@ Scalar, $known, $answer),
             Kind::Array($known) => $answer,
+            Kind::GraphArray(symbol) => ask!(@ GraphArray(*symbol), $known, $answer),
             Kind::Tensor($known) => $answer,
             Kind::SymNumber(symbol) => ask!(@ SymNumber(*symbol), $known, $answer),
             Kind::Int(number) => ask!(@ Int(*number), $known, $answer),

@@ -19,8 +19,8 @@ use crate::graph::Callee;
 use crate::obj::{Obj, text_of};
 use crate::reason::BreakKind;
 use crate::simulator::{
-    Kwargs, Step, Tracer, api, builtins, exceptions, fold, made_arrays, numpy_scalars, provenance,
-    tensors,
+    Kwargs, Step, Tracer, api, builtins, exceptions, fold, graph_arrays, made_arrays,
+    numpy_scalars, provenance, tensors,
 };
 use crate::variables::VarId;
 
@@ -225,6 +225,10 @@ impl Action {
                 of_arrays,
                 of_numbers,
             } => {
+                if let Some(made) = graph_arrays::call(t, object, args, kwargs)? {
+                    t.guard_identity(callee);
+                    return Ok(Some(made));
+                }
                 let array = match of_arrays {
                     true => made_arrays::call(t, (callee, object), args, kwargs)?,
                     false => None,

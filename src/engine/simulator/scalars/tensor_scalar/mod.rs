@@ -1,5 +1,6 @@
 //! Truth values and whole numbers that only the graph knows: Python sees a `bool` or an `int`, the graph a tensor of no dims.
 
+pub mod graph_arrays;
 pub(in crate::simulator) mod known;
 pub mod powers;
 pub mod program_numbers;

@@ -15,8 +15,8 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::phi::refuse;
 use crate::simulator::{
-    Step, Tracer, arguments, comparisons, dynamic_scalar, item, operators, powers, shape_rules,
-    tensor_scalar, truth,
+    Step, Tracer, arguments, comparisons, dynamic_scalar, graph_arrays, item, operators, powers,
+    shape_rules, tensor_scalar, truth,
 };
 
 /// Whether the program computes what Python asks of open dims: nobody guards what is exported.
@@ -200,13 +200,19 @@ pub fn called(
             return product(t, &items).map(Some);
         }
     }
+    let mut args = args.to_vec();
+    if obj::text_of(function, "__module__") == "math" {
+        for arg in &mut args {
+            *arg = graph_arrays::lowered(t, *arg)?;
+        }
+    }
     if !args.iter().any(|arg| is_of_graph(t, *arg)) {
         return Ok(None);
     }
-    if let [a, b] = *args {
+    if let [a, b] = args[..] {
         return of_two(t, function, a, b);
     }
-    let [value] = *args else {
+    let [value] = args[..] else {
         return Ok(None);
     };
     let named = obj::name_of(function);

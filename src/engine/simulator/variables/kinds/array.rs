@@ -1,5 +1,7 @@
 //! NumPy arrays that the frame made.
 
+mod graph_array;
+
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -13,6 +15,8 @@ use crate::simulator::variables::answers::{Finalizer, Precedence, Snapshot, attr
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};
+
+pub use graph_array::GraphArray;
 
 /// A NumPy array that the frame made. What is held is read-only, and nobody else's.
 #[derive(Clone, Debug)]

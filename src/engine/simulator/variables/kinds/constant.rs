@@ -3,13 +3,14 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
 
+use crate::bytecode::BinOp;
 use crate::graph::Arg;
 use crate::obj::is_attr;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{
-    Kwargs, Step, Tracer, arguments, attributes, classes, device, exceptions, fold, iterate, keys,
-    made_arrays, methods, repr_guards,
+    Kwargs, Step, Tracer, arguments, attributes, classes, device, exceptions, fold, graph_arrays,
+    iterate, keys, made_arrays, methods, numpy_scalars, repr_guards,
 };
 
 use crate::simulator::variables::answers::{
@@ -228,6 +229,20 @@ impl Protocol for Scalar {
             Some(object) => Ok(object.is_truthy()?),
             None => t.stop(BreakId::Truth, "the truth of a name that has no value here"),
         }
+    }
+
+    fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
+        numpy_scalars::argument(t, id)
+    }
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        graph_arrays::binary_of_known(t, op, inplace, a, b)
     }
 
     fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {

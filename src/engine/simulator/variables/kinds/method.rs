@@ -9,7 +9,9 @@ use crate::frame::Modules;
 use crate::obj::{Obj, is_builtin_method};
 use crate::reason::Break;
 use crate::simulator::call::call;
-use crate::simulator::{Kwargs, Step, Tracer, attributes, made_arrays, methods, tensors};
+use crate::simulator::{
+    Kwargs, Step, Tracer, attributes, graph_arrays, made_arrays, methods, tensors,
+};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot};
 use crate::simulator::variables::protocol::Protocol;
@@ -150,6 +152,8 @@ impl Protocol for BoundBuiltin<'_> {
         let kind = t.kind(receiver);
         if matches!(kind, Kind::Tensor(_)) {
             tensors::method(t, receiver, name, args, kwargs)
+        } else if matches!(kind, Kind::GraphArray(_)) {
+            graph_arrays::method(t, receiver, name, args, kwargs)
         } else if made_arrays::has_method(kind, name) {
             made_arrays::method(t, receiver, name, args, kwargs)
         } else {

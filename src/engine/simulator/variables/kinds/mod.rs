@@ -33,7 +33,7 @@ use crate::tracker::TrackerRef;
 
 use super::VarId;
 
-pub use array::ArrayVar;
+pub use array::{ArrayVar, GraphArray};
 pub use callable::{Callable, Module};
 pub use cell::CellVar;
 pub use class::Class;
@@ -104,6 +104,8 @@ pub enum Kind {
     Scalar,
     /// A NumPy array that the frame made of what is known.
     Array(ArrayVar),
+    /// A scalar or an array of NumPy that the program computes: a tensor of its dims and dtype.
+    GraphArray(SymbolId),
     /// A tensor.
     Tensor(TensorVar),
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python
