@@ -230,6 +230,17 @@ def set_dict(target, items):
         own.__setitem__(target, key, value)
 
 
+def set_popped_dict(target, changes):
+    count, items = changes
+    own = _own(target, collections.OrderedDict, dict)
+    # An `OrderedDict` deletes a key that is taken off: where some stay that is done below.
+    if own is dict or not items:
+        for _ in range(min(count, len(target))):
+            own.popitem(target)
+    if items or target:
+        set_dict(target, items)
+
+
 def set_set(target, items):
     for item in target - items:
         target.discard(item)

@@ -85,6 +85,10 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     for id in mutated {
         let fresh = match e.t.vars.kind(id).snapshot() {
             Snapshot::Contents(helper, contents) => Some((helper, e.t.add(contents))),
+            Snapshot::Popped(helper, count, contents) => {
+                let parts = vec![e.t.int(count as i64), e.t.add(contents)];
+                Some((helper, e.t.add(Kind::Tuple(parts, None))))
+            }
             Snapshot::Value(helper, value) => Some((helper, value)),
             Snapshot::Attributes => None,
             Snapshot::Never => {

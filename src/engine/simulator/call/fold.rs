@@ -237,12 +237,15 @@ pub fn call_object<'py>(
     }
 }
 
-/// Whether this is a list, dict or set, or a tuple of such.
+/// Whether this is a list, dict or set, a view of one, or a tuple of such.
 pub fn holds_mutable(t: &mut Tracer<'_>, id: VarId) -> bool {
     if let Kind::Tuple(items, _) = t.kind(id).clone() {
         return any_mutable(t, &items);
     }
-    matches!(t.kind(id), Kind::List(_) | Kind::Dict(_) | Kind::Set(_))
+    matches!(
+        t.kind(id),
+        Kind::List(_) | Kind::Dict(_) | Kind::DictView(..) | Kind::Set(_)
+    )
 }
 
 /// Whether one of these is such a thing.

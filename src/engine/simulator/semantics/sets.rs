@@ -22,6 +22,11 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
     (is_set && !t.is_closed(id)).then_some(object)
 }
 
+/// Whether a set from outside can be asked.
+pub fn is_known(t: &mut Tracer<'_>, id: VarId) -> bool {
+    real(t, id).is_some()
+}
+
 /// Whether a set made of this one takes its table over.
 pub fn merges(t: &mut Tracer<'_>, id: VarId) -> bool {
     matches!(t.kind(id), Kind::Set(_) | Kind::Dict(_)) || real(t, id).is_some()

@@ -16,6 +16,8 @@ use super::{DictVar, IterVar, Kind, VarId, Variable};
 pub enum Snapshot {
     /// The helper that sets its contents, and a new variable of them.
     Contents(&'static str, Kind),
+    /// The helper that takes so many items off its end and sets its contents then.
+    Popped(&'static str, usize, Kind),
     /// The helper that sets what it holds, and that.
     Value(&'static str, VarId),
     /// Nothing but the attributes that were written.

@@ -1,10 +1,11 @@
 //! Methods of dicts.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyType};
 
 use crate::native;
 use crate::reason::{BreakId, BreakKind};
+use crate::simulator::containers::views::IS_DISJOINT;
 use crate::simulator::methods::names::{CLEAR, COPY, UPDATE};
 use crate::simulator::{
     Step, Stop, Tracer, attributes, classes, comparisons, exceptions, iterate, keys, subscript,
@@ -39,9 +40,7 @@ pub(in crate::simulator) const DICT: &[MethodRow] = &[
         Ok(t.add(Kind::Dict(copy)))
     }),
     MethodRow::new(CLEAR, (0, 0), clear).writes(),
-    MethodRow::new("popitem", (0, 1), pop_item)
-        .changes()
-        .named(),
+    MethodRow::new("popitem", (0, 1), pop_item).writes().named(),
     LEN,
     GET_ITEM,
     CONTAINS,
@@ -52,6 +51,12 @@ pub(in crate::simulator) const DICT: &[MethodRow] = &[
 /// Methods that only an `OrderedDict` has.
 pub(in crate::simulator) const ORDERED_DICT: &[MethodRow] =
     &[MethodRow::new("move_to_end", (1, 2), move_to_end).named()];
+
+/// Methods of views of dicts.
+pub(in crate::simulator) const VIEW: &[MethodRow] = &[LEN, ITER];
+
+/// Methods that the values have none of.
+pub(in crate::simulator) const VIEW_AS_SET: &[MethodRow] = &[CONTAINS, IS_DISJOINT];
 
 fn state(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<DictVar> {
     if let Kind::Dict(state) = t.kind(call.receiver) {
@@ -177,16 +182,12 @@ fn move_to_end(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
 
 fn pop_item(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
     let (dict, state) = (call.receiver, state(t, call)?);
-    if call.args.is_empty() && t.vars.get(dict).source.is_some() {
-        // It changes how the table is laid out, which no replay through items does.
-        return t.stop(BreakId::ContainerMethod, "popitem() of a dict that exists");
-    }
-    subscript::refuse_iterated(t, dict)?;
+    let ordered = comparisons::is_ordered(t, &state);
     let Some(last) = takes_last(t, call, 0)? else {
         return t.stop(BreakId::ContainerMethod, "popitem() with these arguments");
     };
     let is_asked = !call.args.is_empty() || !call.kwargs.is_empty();
-    if is_asked && !comparisons::is_ordered(t, &state) {
+    if is_asked && !ordered {
         return t.stop(BreakKind::RaisesException, "popitem() of a dict takes none");
     }
     let end = match last {
@@ -194,13 +195,44 @@ fn pop_item(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
         false => 0,
     };
     let Some((_, (key, value))) = state.items.get_index(end) else {
-        return t.stop(BreakKind::RaisesException, "popitem(): dictionary is empty");
+        let message = match ordered {
+            true => "dictionary is empty",
+            false => "popitem(): dictionary is empty",
+        };
+        let message = t.str(message);
+        return key_error(t, message);
     };
+    let exists = t.vars.get(dict).source.is_some();
+    if exists && !ordered && !has_lost_its_last(t, dict, &state) {
+        return t.stop(
+            BreakId::ContainerMethod,
+            "popitem() of a dict that exists and whose keys were changed",
+        );
+    }
+    t.release(dict, *value)?;
+    subscript::refuse_iterated(t, dict)?;
     let pair = vec![*key, *value];
-    change_dict(t, dict, |items| {
-        items.shift_remove_index(end);
+    t.vars.mutate(dict, |var| {
+        if let Kind::Dict(dict) = &mut var.kind {
+            dict.items.shift_remove_index(end);
+            dict.popped += usize::from(exists);
+        }
     });
     Ok(t.add(Kind::Tuple(pair, None)))
+}
+
+/// Whether a dict that exists has the keys it came with, but for those that `popitem()` took.
+fn has_lost_its_last(t: &mut Tracer<'_>, dict: VarId, state: &DictVar) -> bool {
+    let real = t
+        .value(dict)
+        .and_then(|dict| dict.cast_into::<PyDict>().ok());
+    let Some(real) = real.filter(|real| real.len() == state.items.len() + state.popped) else {
+        return false;
+    };
+    let same = |(key, (real, _)): (VarId, (Bound<'_, PyAny>, Bound<'_, PyAny>))| {
+        t.value(key).is_some_and(|key| key.is(&real))
+    };
+    state.keys().zip(real.iter()).all(same)
 }
 
 /// Stops where an object has its own idea of its keys or items, which an `OrderedDict` asks it for.

@@ -24,7 +24,7 @@ use row::{Inherited, MethodCall, MethodRow, find};
 
 pub(in crate::simulator) use special::{ITERATOR, SPECIAL};
 
-pub(in crate::simulator) use dict::{DICT, ORDERED_DICT};
+pub(in crate::simulator) use dict::{DICT, ORDERED_DICT, VIEW, VIEW_AS_SET};
 pub(in crate::simulator) use list::LIST;
 pub(in crate::simulator) use set::{SET, SET_CHANGES};
 pub use sort::sort;

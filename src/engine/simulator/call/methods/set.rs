@@ -4,9 +4,11 @@
 
 use rustc_hash::FxHashSet;
 
+use crate::bytecode::BinOp;
 use crate::reason::{BreakId, BreakKind};
+use crate::simulator::containers::views::IS_DISJOINT;
 use crate::simulator::methods::names::{CLEAR, COPY, UPDATE};
-use crate::simulator::{Step, Tracer, iterate, keys, sets};
+use crate::simulator::{Step, Tracer, iterate, keys, operators, sets};
 use crate::variables::{Key, Kind, SetVar, VarId};
 
 use super::row::{MANY, MethodCall, MethodRow};
@@ -42,6 +44,7 @@ pub(in crate::simulator) const SET: &[MethodRow] = &[
         let answer = others.iter().all(|(key, _)| state.items.contains_key(key));
         Ok(t.bool(answer))
     }),
+    IS_DISJOINT,
     LEN,
     CONTAINS,
     ITER,
@@ -63,8 +66,7 @@ pub(in crate::simulator) const SET_CHANGES: &[MethodRow] = &[
     })
     .changes(),
     MethodRow::new(CLEAR, (0, 0), |t, call| {
-        let mut next = state(t, call)?;
-        next.items.clear();
+        let next = SetVar::default();
         t.vars
             .mutate(call.receiver, |var| var.kind = Kind::Set(next));
         Ok(t.none())
@@ -81,6 +83,15 @@ fn state(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<SetVar> {
         Ok(state.clone())
     } else {
         t.stop(BreakId::ContainerMethod, "a set method")
+    }
+}
+
+/// A set that is changed. What made it decides on the order of what is added later.
+fn changed(t: &mut Tracer<'_>, call: MethodCall<'_>, name: &str) -> Step<SetVar> {
+    let state = state(t, call)?;
+    match state.made_by {
+        Some(_) => refuse(t, name),
+        None => Ok(state),
     }
 }
 
@@ -104,7 +115,10 @@ fn made(t: &mut Tracer<'_>, set: SetVar, name: &str) -> Step<VarId> {
     if set.items.len() > 1 {
         return refuse(t, name);
     }
-    Ok(t.add(Kind::Set(set)))
+    Ok(t.add(Kind::Set(SetVar {
+        made_by: None,
+        ..set
+    })))
 }
 
 fn copy(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
@@ -142,7 +156,7 @@ fn refuse_lazy(t: &mut Tracer<'_>, call: MethodCall<'_>, name: &str) -> Step<()>
 
 /// A table keeps a mark where an element was, which decides on the order of what is added later.
 fn refuse_known(t: &mut Tracer<'_>, call: MethodCall<'_>, name: &str) -> Step<()> {
-    let set = state(t, call)?;
+    let set = changed(t, call, name)?;
     let key = keys::key_of(t, call.args[0])?;
     let is_kept = name == "discard" && set.items.len() > 1;
     match set.items.contains_key(&key) || is_kept {
@@ -152,6 +166,7 @@ fn refuse_known(t: &mut Tracer<'_>, call: MethodCall<'_>, name: &str) -> Step<()
 }
 
 fn add(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    changed(t, call, "add")?;
     let item = call.args[0];
     let key = keys::key_of(t, item)?;
     insert(t, call.receiver, key, item);
@@ -167,6 +182,16 @@ fn insert(t: &mut Tracer<'_>, set: VarId, key: Key, item: VarId) {
 }
 
 fn update(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    let before = changed(t, call, UPDATE)?;
+    // What a display of constants is made of.
+    if let (true, &[constant]) = (
+        before.items.is_empty() && t.source(call.receiver).is_none(),
+        call.args,
+    ) {
+        if matches!(t.kind(constant), Kind::Set(set) if set.frozen) {
+            return merged(t, call.receiver, constant);
+        }
+    }
     let mut args = call.args.iter();
     if args.any(|arg| is_taken_one_by_one(t, *arg)) {
         return update_one_by_one(t, call);
@@ -182,6 +207,15 @@ fn update(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
     }
     t.vars
         .mutate(call.receiver, |var| var.kind = Kind::Set(next));
+    Ok(t.none())
+}
+
+/// `set.update(frozen)` of an empty set that the frame made: the table is that of their union.
+fn merged(t: &mut Tracer<'_>, set: VarId, frozen: VarId) -> Step<VarId> {
+    let empty = t.add(Kind::Set(SetVar::default()));
+    let union = operators::binary(t, BinOp::Or, false, empty, frozen)?;
+    let union = t.kind(union).clone();
+    t.vars.mutate(set, |var| var.kind = union);
     Ok(t.none())
 }
 

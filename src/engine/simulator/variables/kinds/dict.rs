@@ -5,11 +5,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::Modules;
 use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
-use crate::simulator::containers::pairs;
+use crate::simulator::containers::{pairs, views};
 use crate::simulator::methods::row::MethodRow;
 use crate::simulator::{
     Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, keys, methods,
@@ -17,7 +18,8 @@ use crate::simulator::{
 };
 
 use crate::simulator::variables::answers::{
-    Exports, Finalizer, Form, Precedence, Snapshot, class, not_an_attribute, not_contained,
+    Exports, Finalizer, Form, Precedence, Snapshot, attribute_of_container, class,
+    not_an_attribute, not_contained,
 };
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
@@ -32,6 +34,9 @@ pub struct DictVar {
     pub class: Option<Obj>,
     /// `default_factory`.
     pub default_factory: Option<VarId>,
+    /// How many items `popitem()` took off the end of one that exists, before anything else changed
+    /// which keys it has: that lays out the table as no deletion does.
+    pub popped: usize,
 }
 
 impl DictVar {
@@ -67,7 +72,11 @@ impl Protocol for DictVar {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::Contents("set_dict", Kind::Dict(self.clone()))
+        let contents = Kind::Dict(self.clone());
+        match self.popped {
+            0 => Snapshot::Contents("set_dict", contents),
+            count => Snapshot::Popped("set_popped_dict", count, contents),
+        }
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
@@ -295,13 +304,26 @@ pub struct DictView(pub VarId, pub DictViewKind);
 
 impl Protocol for DictView {
     const NAME: &'static str = "DictView";
+    const RAISES_ATTRIBUTE_ERROR: bool = true;
 
     fn children(&self) -> Vec<VarId> {
         vec![self.0]
     }
 
-    fn python_type<'py>(&self, _: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        None
+    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
+        let ordered = comparisons::is_ordered(t, t.vars.kind(self.0).dict()?);
+        let made = match ordered {
+            true => {
+                t.py.module("collections")
+                    .ok()?
+                    .getattr("OrderedDict")
+                    .ok()?
+                    .call0()
+            }
+            false => Ok(PyDict::new(t.py).into_any()),
+        };
+        let method = ["keys", "values", "items"][self.1.number() as usize];
+        Some(made.ok()?.call_method0(method).ok()?.get_type())
     }
 
     fn may_change(&self) -> bool {
@@ -335,7 +357,17 @@ impl Protocol for DictView {
     fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
         match self.1 {
             DictViewKind::Keys => protocol::contains(t, self.0, item),
-            DictViewKind::Values | DictViewKind::Items => not_contained(t, id, item),
+            DictViewKind::Values => {
+                let dict = self.dict(t)?;
+                views::holds_value(t, &dict, item)
+            }
+            DictViewKind::Items => {
+                let dict = self.dict(t)?;
+                match views::holds_pair(t, &dict, item)? {
+                    Some(answer) => Ok(answer),
+                    None => not_contained(t, id, item),
+                }
+            }
         }
     }
 
@@ -345,17 +377,61 @@ impl Protocol for DictView {
     }
 
     fn collect(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Vec<VarId>> {
-        let Kind::Dict(dict) = t.kind(self.0).clone() else {
-            return t.stop(BreakId::Iteration, "a view of something else");
-        };
+        let dict = self.dict(t)?;
         let items = dict.items.values();
         Ok(items
             .map(|(key, value)| self.1.item(t, *key, *value))
             .collect())
     }
 
+    fn get_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId>> {
+        attribute_of_container(t, id, name)
+    }
+
+    fn method_rows(&self) -> &'static [&'static [MethodRow]] {
+        match self.1 {
+            DictViewKind::Values => &[methods::VIEW],
+            DictViewKind::Keys | DictViewKind::Items => &[methods::VIEW, methods::VIEW_AS_SET],
+        }
+    }
+
+    const PRECEDENCE: Precedence = Precedence::Containers;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        operands: (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        views::operator(t, op, inplace, operands)
+    }
+
+    fn compare(
+        &self,
+        t: &mut Tracer<'_>,
+        op: CmpOp,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        views::compare(t, op, a, b)
+    }
+
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {
+        let method = ["keys", "values", "items"][self.1.number() as usize];
+        fold::to_object(t, self.0)?.call_method0(method).ok()
+    }
+
     fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {
         Ok(false)
+    }
+}
+
+impl DictView {
+    fn dict(&self, t: &mut Tracer<'_>) -> Step<DictVar> {
+        match t.kind(self.0).dict() {
+            Some(dict) => Ok(dict.clone()),
+            None => t.stop(BreakId::Iteration, "a view of something else"),
+        }
     }
 }
 

@@ -4,11 +4,13 @@ use indexmap::IndexMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PySet, PyType};
 
+use crate::bytecode::BinOp;
 use crate::reason::{Break, BreakId};
+use crate::simulator::containers::views;
 use crate::simulator::methods::row::MethodRow;
 use crate::simulator::{Step, Tracer, fold, keys, methods};
 
-use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin};
+use crate::simulator::variables::answers::{Finalizer, Precedence, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
@@ -20,13 +22,17 @@ pub struct SetVar {
     pub items: IndexMap<Key, VarId>,
     /// Whether it is a frozenset.
     pub frozen: bool,
+    /// The operator that made it, and copies of its operands; `None`: its elements were added one
+    /// by one, in this order.
+    pub made_by: Option<(BinOp, VarId, VarId)>,
 }
 
 impl Protocol for SetVar {
     const NAME: &'static str = "Set";
 
     fn children(&self) -> Vec<VarId> {
-        self.items.values().copied().collect()
+        let operands = self.made_by.iter().flat_map(|(_, a, b)| [*a, *b]);
+        self.items.values().copied().chain(operands).collect()
     }
 
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
@@ -42,6 +48,10 @@ impl Protocol for SetVar {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+        if let Some((op, a, b)) = self.made_by {
+            to.call_type("operator", &op.function(false), 2, |to| to.values(&[a, b]))?;
+            return Ok(false);
+        }
         let items: Vec<VarId> = self.items.values().copied().collect();
         if self.frozen {
             to.call_type("builtins", "frozenset", 1, |to| {
@@ -95,6 +105,18 @@ impl Protocol for SetVar {
         Ok(items)
     }
 
+    const PRECEDENCE: Precedence = Precedence::Containers;
+
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        inplace: bool,
+        operands: (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        views::operator(t, op, inplace, operands)
+    }
+
     fn method_rows(&self) -> &'static [&'static [MethodRow]] {
         match self.frozen {
             true => &[methods::SET],
@@ -110,7 +132,15 @@ impl Protocol for SetVar {
         Ok(Some(Kind::Set(Self::default())))
     }
 
-    fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {
+    fn to_object<'py>(&self, t: &mut Tracer<'py>, id: VarId) -> Option<Bound<'py, PyAny>> {
+        if let Some(value) = t.value(id).filter(|_| self.frozen) {
+            return Some(value);
+        }
+        if let Some((op, a, b)) = self.made_by {
+            let operands = (fold::to_object(t, a)?, fold::to_object(t, b)?);
+            let function = t.original("operator", &op.function(false)).ok()?;
+            return function.call1(operands).ok();
+        }
         let items: Vec<VarId> = self.items.values().copied().collect();
         let items = fold::to_objects(t, &items)?;
         Some(if self.frozen {
