@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple, PyType};
+use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
 use crate::native;
 use crate::obj::Obj;
@@ -246,6 +246,60 @@ pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Optio
     };
     let text = t.original("builtins", function)?.call1((object,))?;
     Ok(Some(t.constant(&text)))
+}
+
+/// The arguments of `template % argument` and `template.format(*arguments)`, the exceptions that the
+/// frame made among them as the texts that all fields of the template ask them for.
+pub fn as_texts(
+    t: &mut Tracer<'_>,
+    template: &Bound<'_, PyAny>,
+    method: &str,
+    args: &[VarId],
+) -> Step<Vec<VarId>> {
+    let asks = match template.cast::<PyString>().map(|text| text.to_str()) {
+        Ok(Ok(text)) => match method {
+            "__mod__" => asks_percent(text),
+            "format" => asks_braces(text),
+            _ => false,
+        },
+        _ => false,
+    };
+    let mut texts = args.to_vec();
+    for arg in texts.iter_mut().filter(|_| asks) {
+        if let Kind::Tuple(items, None) = t.kind(*arg).clone() {
+            if method == "__mod__" {
+                let items = as_texts(t, template, method, &items)?;
+                *arg = t.add(Kind::Tuple(items, None));
+            }
+        } else if let Some(text) = shown(t, *arg, "str")? {
+            *arg = text;
+        }
+    }
+    Ok(texts)
+}
+
+/// Whether all conversions of a template are `%s`.
+fn asks_percent(template: &str) -> bool {
+    let mut parts = template
+        .replace("%%", "")
+        .split('%')
+        .map(str::to_owned)
+        .skip(1)
+        .collect::<Vec<_>>();
+    parts.retain(|part| !part.starts_with('s'));
+    parts.is_empty()
+}
+
+/// Whether all fields of a template are bare: `{}`, `{0}`, `{name}`.
+fn asks_braces(template: &str) -> bool {
+    let plain = template.replace("{{", "").replace("}}", "");
+    let mut fields = plain.split('{').skip(1);
+    fields.all(|field| {
+        field.split_once('}').is_some_and(|(name, _)| {
+            name.chars()
+                .all(|char| char.is_alphanumeric() || char == '_')
+        })
+    })
 }
 
 /// An exception like this one, where making and showing it runs no code of the user.

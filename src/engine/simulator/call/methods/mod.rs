@@ -18,7 +18,7 @@ use crate::variables::{Kind, VarId};
 
 use crate::simulator::variables::protocol;
 use crate::simulator::{Kwargs, Step, Tracer};
-use crate::simulator::{fold, iterate, namespaces};
+use crate::simulator::{exceptions, fold, iterate, namespaces};
 
 use row::{Inherited, MethodCall, MethodRow, find};
 
@@ -129,5 +129,6 @@ pub(in crate::simulator) fn constant(
         let items = t.add(Kind::List(items));
         return fold::call_object(t, &method, &[items], kwargs);
     }
-    fold::call_object(t, &method, args, kwargs)
+    let args = exceptions::as_texts(t, &value, name, args)?;
+    fold::call_object(t, &method, &args, kwargs)
 }

@@ -5,9 +5,10 @@ use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
 
 use crate::bytecode::BinOp;
 use crate::graph::Arg;
-use crate::obj::is_attr;
+use crate::native;
+use crate::obj::{is_attr, is_builtin_method};
 use crate::reason::{Break, BreakId, BreakKind};
-use crate::simulator::tracer::is_plain_constant;
+use crate::simulator::tracer::{asks_the_process, is_enum_member, is_plain_constant};
 use crate::simulator::{
     Kwargs, Step, Tracer, arguments, attributes, classes, device, exceptions, fold, graph_arrays,
     iterate, keys, made_arrays, methods, numpy_scalars, repr_guards,
@@ -113,6 +114,28 @@ impl Protocol for Const {
         attributes::of_constant(t, id, name)
     }
 
+    fn binary(
+        &self,
+        t: &mut Tracer<'_>,
+        op: BinOp,
+        _: bool,
+        (a, b): (VarId, VarId),
+    ) -> Step<Option<VarId>> {
+        let Kind::Tuple(items, None) = t.kind(b).clone() else {
+            return Ok(None);
+        };
+        let template = t.value(a).filter(|_| op == BinOp::Rem);
+        let Some(template) = template.filter(|of| of.is_exact_instance_of::<PyString>()) else {
+            return Ok(None);
+        };
+        let texts = exceptions::as_texts(t, &template, "__mod__", &items)?;
+        if texts == items {
+            return Ok(None);
+        }
+        let texts = t.add(Kind::Tuple(texts, None));
+        fold::operator(t, "mod", &[a, texts]).map(Some)
+    }
+
     fn call(
         &self,
         t: &mut Tracer<'_>,
@@ -137,6 +160,10 @@ impl Protocol for Const {
     }
 
     fn has_method(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<bool> {
+        let value = t.value(id);
+        if value.is_some_and(|value| has_builtin_method(t, &value, name)) {
+            return Ok(true);
+        }
         Ok(t.value(id).is_some_and(|value| {
             // A class can be called, too, but is no method: `__class__`.
             let is_method =
@@ -257,14 +284,35 @@ impl Protocol for Scalar {
     }
 }
 
+/// The truth of a member of an enumeration, which no code of the user's decides.
 fn enum_truth(t: &mut Tracer<'_>, object: &Bound<'_, PyAny>) -> Step<bool> {
     let class = object.get_type();
-    let own = |name: &str| attributes::lookup(&class, name).is_some();
-    if crate::native::is_mutable(&class) {
-        classes::guard_names(t, &class, &["__bool__", "__len__"]);
+    const NAMES: [&str; 2] = ["__bool__", "__len__"];
+    if native::is_mutable(&class) {
+        classes::guard_names(t, &class, &NAMES);
     }
-    if own("__bool__") || own("__len__") {
+    let is_users = |found: Bound<'_, PyAny>| {
+        !is_builtin_method(&found) && !attributes::is_of_enum_module(&found)
+    };
+    let mut found = NAMES
+        .iter()
+        .filter_map(|name| attributes::lookup(&class, name));
+    if found.any(is_users) || !is_enum_member(object) {
         return t.stop(BreakId::Truth, "the truth of this constant");
     }
-    Ok(true)
+    Ok(object.is_truthy()?)
+}
+
+/// Whether a member of an enumeration has a method of this name of a builtin class, guarded.
+fn has_builtin_method(t: &mut Tracer<'_>, member: &Bound<'_, PyAny>, name: &str) -> bool {
+    if name.starts_with('_') || !is_enum_member(member) || asks_the_process(member) {
+        return false;
+    }
+    let class = member.get_type();
+    let found = attributes::lookup(&class, name);
+    if !found.is_some_and(|found| is_builtin_method(&found)) {
+        return false;
+    }
+    classes::guard_names(t, &class, &[name]);
+    true
 }
