@@ -133,6 +133,11 @@ impl<'py> Modules<'py> for Python<'py> {
                     }
                 }
             }
+            // Its own name is another one.
+            let proxy = self.module("types")?.getattr("MappingProxyType")?;
+            if native::is_class_of_proxies(&proxy) {
+                kept.set_item("types.MappingProxyType", proxy)?;
+            }
             Ok(kept.unbind())
         })
     }

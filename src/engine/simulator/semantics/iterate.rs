@@ -365,7 +365,12 @@ pub fn is_lazy(t: &mut Tracer<'_>, over: VarId) -> bool {
     t.realize(over);
     matches!(
         t.kind(over),
-        Kind::Iter(_) | Kind::Object(_) | Kind::StandIn(_) | Kind::Layer(_) | Kind::Opaque
+        Kind::Iter(_)
+            | Kind::Object(_)
+            | Kind::Class
+            | Kind::StandIn(_)
+            | Kind::Layer(_)
+            | Kind::Opaque
     )
 }
 
@@ -414,7 +419,8 @@ pub fn collect_fast(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
 
 /// The iterator that `list(x)` goes through, where `x` is the user's.
 pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
-    let is_object = matches!(t.kind(value), Kind::Object(_));
+    // A class is an object of its metaclass.
+    let is_object = matches!(t.kind(value), Kind::Object(_) | Kind::Class);
     let is_layer = matches!(t.kind(value), Kind::Layer(_));
     let is_given = is_layer && layers::items(t, value, &["__iter__", "__len__"])?.is_none();
     if !is_object && !is_given {

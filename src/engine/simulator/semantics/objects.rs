@@ -356,6 +356,35 @@ fn named_tuple_defaults(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<V
     }
 }
 
+/// `tuple.__new__(class, iterable)`, as `_make()` of a named tuple calls it.
+pub(in crate::simulator) fn new_tuple(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let ([class, items], []) = (args, kwargs) else {
+        return t.unsupported("tuple.__new__() with these arguments");
+    };
+    let class_of = t.value(*class).map(|class| class.cast_into::<PyType>());
+    let Some(Ok(object)) = class_of else {
+        return t.unsupported("tuple.__new__() of a class without an object");
+    };
+    t.guard_identity(*class);
+    classes::guard_names(t, &object, &["__del__"]);
+    let fields = match lookup(&object, "__del__") {
+        None => fields_of(t, &object),
+        Some(_) => None,
+    };
+    let Some(fields) = fields else {
+        return t.unsupported("tuple.__new__() of a class that is no named tuple");
+    };
+    let items = iterate::collect_for_list(t, *items)?;
+    match items.len() == fields.len()? {
+        true => Ok(t.add(Kind::Tuple(items, Some(Obj::from(object))))),
+        false => t.unsupported("a named tuple of another length than its fields"),
+    }
+}
+
 fn named_tuple(
     t: &mut Tracer<'_>,
     class: &Bound<'_, PyType>,

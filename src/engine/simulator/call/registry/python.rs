@@ -16,10 +16,10 @@ use crate::simulator::builtins::reflection::{
     del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
 };
 use crate::simulator::builtins::{context_variables, getters, itertools, one, warned, wrong};
-use crate::simulator::containers::deques;
+use crate::simulator::containers::{deques, proxies};
 use crate::simulator::variables::kinds::{RANGE, SLICE, SUPER};
 use crate::simulator::{
-    attributes, contexts, exceptions, format, grown_lists, item, iterate, printing, truth,
+    attributes, contexts, exceptions, format, grown_lists, item, iterate, objects, printing, truth,
 };
 use crate::variables::{Kind, ObjectVar, protocol};
 
@@ -107,6 +107,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     ("builtins", "dict", Simulate(dict)),
     ("builtins", "dict.fromkeys", Simulate(from_keys)),
+    ("builtins", "tuple.__new__", Simulate(objects::new_tuple)),
     ("builtins", "set", Simulate(|t, a, k| set(t, a, k, false))),
     (
         "builtins",
@@ -253,6 +254,7 @@ pub(super) const ROWS: &[Row] = &[
     ("collections", "defaultdict", Simulate(default_dict)),
     ("collections", "OrderedDict", Simulate(ordered)),
     ("collections", "deque", Simulate(deques::new)),
+    ("types", "MappingProxyType", Simulate(proxies::new)),
     ("collections", "_count_elements", Polyfill("count_elements")),
     ("logging", "Logger.isEnabledFor", Polyfill("is_enabled_for")),
     (

@@ -12,7 +12,7 @@ use crate::obj::{Obj, getter_of, is_attr, is_builtin_method, is_enumeration, is_
 use crate::reason::BreakKind;
 use crate::simulator::call::call;
 use crate::simulator::{Step, Tracer, classes, fold, pylayer, tracer};
-use crate::tracker::Tracker;
+use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
 use super::descriptors;
@@ -34,6 +34,9 @@ pub(in crate::simulator) fn of_class(
     let as_obj = Obj::from(&class);
     only_names(t, &class)?;
     classes::guard_meta(t, class.as_any());
+    if let Some(value) = property_of_meta(t, obj, &class, name)? {
+        return Ok(Some(value));
+    }
     if !fold::has_plain_metaclass(class.as_any()) {
         meta_decides(t, &class, name)?;
     }
@@ -114,6 +117,64 @@ pub(in crate::simulator) fn of_class(
         BreakKind::UnsupportedAttribute,
         format!("{name} is a descriptor"),
     )
+}
+
+/// What the metaclass of a class, one of Python code, has of a name, guarded.
+fn found_on_meta<'py>(
+    t: &mut Tracer<'py>,
+    class: &Bound<'py, PyType>,
+    name: &str,
+) -> Option<(Bound<'py, PyAny>, TrackerRef)> {
+    let meta = class.get_type();
+    if !native::is_mutable(&meta) {
+        return None;
+    }
+    let found = lookup(&meta, name)?;
+    classes::guard_meta(t, class.as_any());
+    let tracker = guard_type_attr(t, &Obj::from(meta), name, Some(&found));
+    Some((found, tracker))
+}
+
+/// A special method that the metaclass of a class has as a function, bound to the class.
+pub(in crate::simulator) fn method_of_meta(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let class = t.value(obj).and_then(|class| class.cast_into().ok());
+    let Some((found, tracker)) = class.and_then(|class| found_on_meta(t, &class, name)) else {
+        return Ok(None);
+    };
+    if !found.is_exact_instance_of::<PyFunction>() {
+        return t.unsupported(format!("{name} of a metaclass that is no function"));
+    }
+    let function = t.wrap(&found, tracker);
+    let receiver = obj;
+    Ok(Some(t.add(Kind::Method { receiver, function })))
+}
+
+/// What a property of the metaclass answers, before the class is asked: `Enumeration.__members__`.
+fn property_of_meta<'py>(
+    t: &mut Tracer<'py>,
+    obj: VarId,
+    class: &Bound<'py, PyType>,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let Some((found, _)) = found_on_meta(t, class, name) else {
+        return Ok(None);
+    };
+    if !descriptors::is_property(&found) {
+        return Ok(None);
+    }
+    let meta = class.get_type();
+    classes::guard_names(t, &meta, &["__getattribute__"]);
+    let own = t.py.get_type::<PyType>().getattr("__getattribute__")?;
+    if !lookup(&meta, "__getattribute__").is_some_and(|found| found.is(&own)) {
+        return Ok(None);
+    }
+    let getter = getter_of(&found)?;
+    let getter = t.constant(&getter);
+    call(t, getter, &[obj], &[]).map(Some)
 }
 
 /// Whether the `__get__` of a descriptor may run code of the user's where there is no object: that

@@ -27,7 +27,7 @@ use crate::simulator::variables::protocol;
 pub use crate::simulator::variables::protocol::{del_attr as delete, set_attr as set};
 use crate::simulator::{Step, Tracer};
 use crate::simulator::{classes, exceptions, groups, methods, namespaces, provenance};
-pub(in crate::simulator) use class::{of_class, of_super};
+pub(in crate::simulator) use class::{method_of_meta, of_class, of_super};
 use descriptors::{Descriptor, SETS, bind, descriptor};
 pub(in crate::simulator) use instance::of_instance;
 use lookup::class_of;
@@ -382,6 +382,9 @@ pub(in crate::simulator) fn of_named_tuple(
     class: &Obj,
     name: &str,
 ) -> Step<Option<VarId>> {
+    if let Some(class) = own_class_of(t, obj, name)? {
+        return Ok(Some(class));
+    }
     let class = class.bind(t.py).clone();
     let found = class
         .cast::<PyType>()
@@ -406,6 +409,11 @@ pub(in crate::simulator) fn of_named_tuple(
         })));
     }
     if let Some(found) = &found {
+        if descriptors::is_of_class(found) || descriptors::is_static(found) {
+            let class = Obj::from(&class);
+            let tracker = guard_type_attr(t, &class, name, Some(found));
+            return descriptors::bind(t, obj, &class, found, tracker, name).map(Some);
+        }
         if found.is_exact_instance_of::<PyTuple>() || found.is_exact_instance_of::<PyDict>() {
             let tracker = guard_type_attr(t, &Obj::from(&class), name, Some(found));
             return Ok(Some(t.wrap(found, tracker)));

@@ -72,12 +72,17 @@ fn sum(
     }
     if let (Kind::List(_), true) = (left, inplace && !matches!(right, Kind::Text(_))) {
         // Numbers come before sequences: `__radd__` before the concatenation of lists.
-        if is_object(right) {
-            if let Some(method) = attributes::try_get_special(t, b, "__radd__")? {
-                let sum = call(t, method, &[a], &[])?;
-                if !is_not_implemented(t, sum) {
-                    return Ok(Some(sum));
-                }
+        let added = if matches!(right, Kind::Class) {
+            attributes::method_of_meta(t, b, "__radd__")?
+        } else if is_object(right) {
+            attributes::try_get_special(t, b, "__radd__")?
+        } else {
+            None
+        };
+        if let Some(method) = added {
+            let sum = call(t, method, &[a], &[])?;
+            if !is_not_implemented(t, sum) {
+                return Ok(Some(sum));
             }
         }
         methods::call(t, a, EXTEND, &[b], &[])?;

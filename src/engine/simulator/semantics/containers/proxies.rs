@@ -4,15 +4,33 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::frame::Modules;
 use crate::native;
+use crate::obj::Obj;
 use crate::tracker::{Tracker, TrackerRef};
-use crate::variables::{Kind, VarId};
+use crate::variables::{DictVar, Kind, ObjectVar, VarId};
 
-use crate::simulator::Tracer;
+use crate::simulator::{Kwargs, Step, Tracer};
 
 /// Whether this is the class of proxies.
 pub fn is_exact(of: &Bound<'_, PyAny>) -> bool {
     native::is_class_of_proxies(of)
+}
+
+/// `MappingProxyType(dict)`.
+pub fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+    let ([dict], []) = (args, kwargs) else {
+        return t.unsupported("a proxy with these arguments");
+    };
+    let is_dict = t.kind(*dict).dict().is_some_and(DictVar::is_plain);
+    if !is_dict || t.vars.get(*dict).owner.is_some() {
+        return t.unsupported("a proxy of another mapping than a dict");
+    }
+    let class = t.py.module("types")?.getattr("MappingProxyType")?;
+    Ok(t.add(Kind::Object(ObjectVar {
+        contents: Some(*dict),
+        ..ObjectVar::of(Obj::from(class))
+    })))
 }
 
 /// The dict that a proxy shows which exists; `None` where it is another mapping, or the namespace

@@ -4,15 +4,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::graph::Arg;
-use crate::reason::Break;
+use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::{
-    Kwargs, Step, Tracer, arguments, attributes, call, classes, fold, keys, objects,
+    Kwargs, Step, Tracer, arguments, attributes, call, classes, fold, iterate, keys, objects,
 };
 
-use crate::simulator::variables::answers::{Finalizer, Snapshot, of_value};
+use crate::simulator::variables::answers::{
+    Finalizer, Snapshot, described, no_iter, no_len, no_reversed, not_contained, of_value,
+};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Rebuild, not_made};
-use crate::simulator::variables::{Key, VarId, Variable};
+use crate::simulator::variables::{Key, VarId, Variable, protocol};
 
 /// A class.
 pub struct Class;
@@ -46,6 +48,54 @@ impl Protocol for Class {
 
     fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
         classes::truth(t, id)
+    }
+
+    fn len(&self, t: &mut Tracer<'_>, id: VarId) -> Step<i64> {
+        let Some(method) = attributes::method_of_meta(t, id, "__len__")? else {
+            return no_len(t, id);
+        };
+        let result = call::call(t, method, &[], &[])?;
+        match t.const_int(result) {
+            Some(len) if len >= 0 => Ok(len),
+            _ => t.stop(BreakId::Length, "__len__ that is not a length"),
+        }
+    }
+
+    fn contains(&self, t: &mut Tracer<'_>, id: VarId, item: VarId) -> Step<bool> {
+        let Some(method) = attributes::method_of_meta(t, id, "__contains__")? else {
+            return not_contained(t, id, item);
+        };
+        let result = call::call(t, method, &[item], &[])?;
+        protocol::truth(t, result)
+    }
+
+    fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        let Some(method) = attributes::method_of_meta(t, id, "__iter__")? else {
+            return no_iter(t, id);
+        };
+        let iterator = call::call(t, method, &[], &[])?;
+        match iterate::is_iterator(t, iterator)? {
+            true => Ok(iterator),
+            false => t.stop(
+                BreakKind::RaisesException,
+                "__iter__ answers with something that is no iterator",
+            ),
+        }
+    }
+
+    fn reversed(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        match attributes::method_of_meta(t, id, "__reversed__")? {
+            Some(method) => call::call(t, method, &[], &[]),
+            None => no_reversed(t),
+        }
+    }
+
+    fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
+        if let Some(method) = attributes::method_of_meta(t, id, "__getitem__")? {
+            return call::call(t, method, &[key], &[]);
+        }
+        let what = described(t, id);
+        t.stop(BreakId::Subscript, format!("subscription of {what}"))
     }
 
     fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {

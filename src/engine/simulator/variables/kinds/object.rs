@@ -9,7 +9,7 @@ use crate::bytecode::{BinOp, CmpOp};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
-use crate::simulator::containers::deques;
+use crate::simulator::containers::{deques, proxies};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
     Kwargs, Step, Tracer, attributes, call, classes, comparisons, dynamic_scalar, groups, iterate,
@@ -137,6 +137,13 @@ impl Protocol for ObjectVar {
         if let Some(at) = groups::stale(to.tracer(), id) {
             let why = "an exception group whose list was changed since";
             return Err(to.tracer().left_to_interpreter(at, why));
+        }
+        if let (Some(shown), true) = (
+            self.contents,
+            proxies::is_exact(self.class.bind(to.tracer().py)),
+        ) {
+            to.call_type("types", "MappingProxyType", 1, |to| to.value(shown))?;
+            return Ok(false);
         }
         match self.base {
             None if deques::is_exact(self.class.bind(to.tracer().py)) => {
