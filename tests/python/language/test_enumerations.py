@@ -37,7 +37,7 @@ class Level(enum.IntEnum):
     TWO = 2
 
 
-class Name(str, enum.Enum):
+class Name(enum.StrEnum):
     U = "u"
     EMPTY = ""
 
@@ -92,7 +92,12 @@ def outcome(function, *args):
 
 
 def agree(body, *calls, breaks=0, translations=None):
-    lines = ["def f(x, a=None):", "    y = x + 1", *(f"    {line}" for line in body.splitlines()), "    return x * y, r"]
+    lines = [
+        "def f(x, a=None):",
+        "    y = x + 1",
+        *(f"    {line}" for line in body.splitlines()),
+        "    return x * y, r",
+    ]
     names = {}
     exec("\n".join(lines), globals(), names)
     static = sot.to_static(names["f"], min_graph_size=0)
@@ -120,7 +125,8 @@ BODIES = [
     "r = Name.U.upper(), Name.U + 'x', Name.U.startswith('u'), Name.U == 'u', Level.TWO.bit_length()",
     "r = 0\nfor m in Color:\n    y = y * m.value\n    r += m.value",
     "r = 3 if Mode.A & (Mode.A | Mode.B) else 4",
-    "r = len(Numbers), list(Numbers), 4 in Numbers, 'any' in Numbers, Numbers[1], list(reversed(Numbers)), Numbers.first",
+    "r = len(Numbers), list(Numbers), 4 in Numbers, 'any' in Numbers, Numbers[1]",
+    "r = list(reversed(Numbers)), Numbers.first, [*Numbers], [0, *Numbers]",
     "p = types.MappingProxyType({'a': 1})\nr = p, p['a'], 'a' in p, len(p), list(p.items())",
     "d = {'a': 1}\np = types.MappingProxyType(d)\nd['b'] = 2\nr = p, d, p['b'], len(p)",
 ]

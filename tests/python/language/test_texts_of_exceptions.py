@@ -28,10 +28,8 @@ RAISED = ["ValueError('bad')", "ValueError('bad', 3)", "ValueError()", "KeyError
 
 def agree(error, text, breaks=0):
     space = {"Said": Said, "Plain": Plain}
-    exec(
-        f"def f(x):\n    try:\n        raise {error}\n    except Exception as e:\n        r = {text}\n    return x + 1, r",
-        space,
-    )
+    body = f"        raise {error}\n    except Exception as e:\n        r = {text}\n    return x + 1, r"
+    exec(f"def f(x):\n    try:\n{body}", space)
     static = sot.to_static(space["f"], min_graph_size=0)
     x = paddle.ones([2])
     for _ in range(2):
@@ -51,7 +49,10 @@ def test_is_captured(error, text):
 def test_what_templates_ask_otherwise(text):
     """What asks for something else than the text is left to the interpreter."""
     space = {}
-    exec(f"def f(x):\n    try:\n        raise ValueError('q')\n    except ValueError as e:\n        return x, {text}", space)
+    exec(
+        f"def f(x):\n    try:\n        raise ValueError('q')\n    except ValueError as e:\n        return x, {text}",
+        space,
+    )
     static = sot.to_static(space["f"], min_graph_size=0)
     x = paddle.ones([2])
     assert [static(x)[1], static(x)[1]] == [space["f"](x)[1]] * 2

@@ -58,7 +58,12 @@ def outcome(function, *args):
 
 
 def agree(body, makers, breaks=0):
-    lines = ["def f(x, d=None):", "    y = x + 1", *(f"    {line}" for line in body.splitlines()), "    return x * y, r"]
+    lines = [
+        "def f(x, d=None):",
+        "    y = x + 1",
+        *(f"    {line}" for line in body.splitlines()),
+        "    return x * y, r",
+    ]
     names = {}
     exec("\n".join(lines), globals(), names)
     static = sot.to_static(names["f"], min_graph_size=0)

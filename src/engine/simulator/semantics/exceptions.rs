@@ -248,8 +248,8 @@ pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Optio
     Ok(Some(t.constant(&text)))
 }
 
-/// The arguments of `template % argument` and `template.format(*arguments)`, the exceptions that the
-/// frame made among them as the texts that all fields of the template ask them for.
+/// The arguments of `template % argument` and `template.format(*arguments)`: exceptions that the
+/// frame made are the texts that all fields of the template ask them for.
 pub fn as_texts(
     t: &mut Tracer<'_>,
     template: &Bound<'_, PyAny>,

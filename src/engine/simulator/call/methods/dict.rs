@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyType};
 use crate::native;
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::containers::views::IS_DISJOINT;
-use crate::simulator::methods::names::{CLEAR, COPY, UPDATE};
+use crate::simulator::methods::names::{CLEAR, COPY, ITEMS, KEYS, UPDATE, VALUES};
 use crate::simulator::{
     Step, Stop, Tracer, attributes, classes, comparisons, exceptions, iterate, keys, subscript,
     truth,
@@ -20,15 +20,15 @@ use super::special::{CONTAINS, GET_ITEM, ITER, LEN, SET_ITEM};
 /// Methods of dicts.
 pub(in crate::simulator) const DICT: &[MethodRow] = &[
     MethodRow::new("get", (1, 2), get).reads(),
-    MethodRow::new("keys", (0, 0), |t, call| {
+    MethodRow::new(KEYS, (0, 0), |t, call| {
         Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Keys)))
     })
     .reads(),
-    MethodRow::new("values", (0, 0), |t, call| {
+    MethodRow::new(VALUES, (0, 0), |t, call| {
         Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Values)))
     })
     .reads(),
-    MethodRow::new("items", (0, 0), |t, call| {
+    MethodRow::new(ITEMS, (0, 0), |t, call| {
         Ok(t.add(Kind::DictView(call.receiver, DictViewKind::Items)))
     })
     .reads(),

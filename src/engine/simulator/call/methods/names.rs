@@ -18,3 +18,12 @@ pub const COPY: &str = "copy";
 
 /// `list.pop`
 pub const POP: &str = "pop";
+
+/// `keys`
+pub const KEYS: &str = "keys";
+
+/// `values`
+pub const VALUES: &str = "values";
+
+/// `items`
+pub const ITEMS: &str = "items";

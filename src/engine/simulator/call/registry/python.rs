@@ -254,7 +254,7 @@ pub(super) const ROWS: &[Row] = &[
     ("collections", "defaultdict", Simulate(default_dict)),
     ("collections", "OrderedDict", Simulate(ordered)),
     ("collections", "deque", Simulate(deques::new)),
-    ("types", "MappingProxyType", Simulate(proxies::new)),
+    ("types", proxies::NAME, Simulate(proxies::new)),
     ("collections", "_count_elements", Polyfill("count_elements")),
     ("logging", "Logger.isEnabledFor", Polyfill("is_enabled_for")),
     (

@@ -12,6 +12,9 @@ use crate::variables::{DictVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::{Kwargs, Step, Tracer};
 
+/// The class of proxies in `types`.
+pub const NAME: &str = "MappingProxyType";
+
 /// Whether this is the class of proxies.
 pub fn is_exact(of: &Bound<'_, PyAny>) -> bool {
     native::is_class_of_proxies(of)
@@ -26,7 +29,7 @@ pub fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     if !is_dict || t.vars.get(*dict).owner.is_some() {
         return t.unsupported("a proxy of another mapping than a dict");
     }
-    let class = t.py.module("types")?.getattr("MappingProxyType")?;
+    let class = t.py.module("types")?.getattr(NAME)?;
     Ok(t.add(Kind::Object(ObjectVar {
         contents: Some(*dict),
         ..ObjectVar::of(Obj::from(class))

@@ -133,7 +133,7 @@ impl Protocol for Const {
             return Ok(None);
         }
         let texts = t.add(Kind::Tuple(texts, None));
-        fold::operator(t, "mod", &[a, texts]).map(Some)
+        fold::operator(t, &op.function(false), &[a, texts]).map(Some)
     }
 
     fn call(

@@ -11,6 +11,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
 use crate::simulator::containers::{pairs, views};
+use crate::simulator::methods::names::{ITEMS, KEYS, VALUES};
 use crate::simulator::methods::row::MethodRow;
 use crate::simulator::{
     Step, Stop, Tracer, arguments, attributes, comparisons, exceptions, fold, keys, methods,
@@ -289,6 +290,15 @@ impl DictViewKind {
         }
     }
 
+    /// The method that makes the view.
+    fn method(self) -> &'static str {
+        match self {
+            Self::Keys => KEYS,
+            Self::Values => VALUES,
+            Self::Items => ITEMS,
+        }
+    }
+
     /// What `dict_view` and `advanced` of the helpers of generated code call it.
     pub fn number(self) -> i64 {
         match self {
@@ -322,8 +332,7 @@ impl Protocol for DictView {
             }
             false => Ok(PyDict::new(t.py).into_any()),
         };
-        let method = ["keys", "values", "items"][self.1.number() as usize];
-        Some(made.ok()?.call_method0(method).ok()?.get_type())
+        Some(made.ok()?.call_method0(self.1.method()).ok()?.get_type())
     }
 
     fn may_change(&self) -> bool {
@@ -417,8 +426,8 @@ impl Protocol for DictView {
     }
 
     fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {
-        let method = ["keys", "values", "items"][self.1.number() as usize];
-        fold::to_object(t, self.0)?.call_method0(method).ok()
+        let dict = fold::to_object(t, self.0)?;
+        dict.call_method0(self.1.method()).ok()
     }
 
     fn is_callable(&self, _: &mut Tracer<'_>, _: VarId) -> Step<bool> {

@@ -142,7 +142,7 @@ impl Protocol for ObjectVar {
             self.contents,
             proxies::is_exact(self.class.bind(to.tracer().py)),
         ) {
-            to.call_type("types", "MappingProxyType", 1, |to| to.value(shown))?;
+            to.call_type("types", proxies::NAME, 1, |to| to.value(shown))?;
             return Ok(false);
         }
         match self.base {
