@@ -8,6 +8,7 @@ use pyo3::types;
 use pyo3::types::{PyBytes, PyFunction, PyList, PyModule, PyType};
 use rustc_hash::FxHashMap;
 
+use super::prepared_step::is_own_callback;
 use crate::paddle::Paddle;
 use paddle_sot_cpython::frame::Modules;
 
@@ -239,7 +240,8 @@ fn is_watched(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     })?;
     let found = find.bind(py).call1((value,))?;
     for reference in found.cast_into::<PyList>()? {
-        if !reference.getattr("__callback__")?.is_none() {
+        let callback = reference.getattr("__callback__")?;
+        if !callback.is_none() && !is_own_callback(&callback) {
             return Ok(true);
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{LazyLock, Mutex};
 
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple, PyWeakrefReference};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -65,7 +66,7 @@ struct Prepared {
     states: Vec<Taken>,
     run: Py<PyAny>,
     /// Takes this from the table when the optimizer goes.
-    _watch: Py<PyAny>,
+    watch: Py<PyWeakrefReference>,
 }
 
 static PREPARED: LazyLock<Mutex<FxHashMap<usize, Prepared>>> = LazyLock::new(Mutex::default);
@@ -184,7 +185,7 @@ pub fn prepare_step(
             parts: prepared.0,
             states: prepared.1,
             run: run.clone().unbind(),
-            _watch: watch(optimizer, address)?,
+            watch: watch(optimizer)?.unbind(),
         },
     );
     // Outside of the lock: tensors that go may run anything.
@@ -193,14 +194,28 @@ pub fn prepare_step(
 }
 
 /// A weak reference that lets go of what is kept for an optimizer when that goes.
-fn watch(optimizer: &Bound<'_, PyAny>, address: usize) -> PyResult<Py<PyAny>> {
-    let py = optimizer.py();
-    let gone = move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
-        let gone = lock(&PREPARED).remove(&address);
-        drop(gone);
-        Ok::<_, PyErr>(())
-    };
-    let gone = PyCFunction::new_closure(py, None, None, gone)?;
-    let watch = PyWeakrefReference::new_with(optimizer, gone)?;
-    Ok(watch.into_any().unbind())
+fn watch<'py>(optimizer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyWeakrefReference>> {
+    let gone = GONE.get_or_try_init(optimizer.py(), || {
+        let gone = |given: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+            let watch = given.get_item(0)?;
+            let mut all = lock(&PREPARED);
+            let its = all.iter().find(|(_, it)| it.watch.is(&watch));
+            let gone = its.map(|(at, _)| *at).and_then(|at| all.remove(&at));
+            // Outside of the lock: tensors that go may run anything.
+            drop(all);
+            drop(gone);
+            Ok::<_, PyErr>(())
+        };
+        PyCFunction::new_closure(optimizer.py(), None, None, gone).map(Bound::unbind)
+    })?;
+    PyWeakrefReference::new_with(optimizer, gone)
+}
+
+/// What is called when an optimizer goes.
+static GONE: PyOnceLock<Py<PyCFunction>> = PyOnceLock::new();
+
+/// Whether this is called when an optimizer goes, and tells nobody.
+pub(super) fn is_own_callback(callback: &Bound<'_, PyAny>) -> bool {
+    let own = GONE.get(callback.py());
+    own.is_some_and(|own| own.is(callback))
 }

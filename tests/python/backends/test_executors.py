@@ -22,7 +22,7 @@ def translated(function):
 
 def programs():
     translated(lambda x: x + 1)(paddle.ones([1]))
-    return sys.modules["paddle_sot_rs._paddle.programs"]
+    return sys.modules["paddle_sot_rs._paddle.runnable"]
 
 
 def test_programs_in_neighbouring_scopes_do_not_meet(monkeypatch):
