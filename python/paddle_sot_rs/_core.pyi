@@ -747,14 +747,12 @@ def are_in_any_order(*lists: list[Any]) -> bool:
 def clear_gradients(optimizer: Any, to_zero: bool) -> None:
     """`optimizer.clear_grad(to_zero)`, of an optimizer that holds nothing of the user's."""
 
-def prepare_step(optimizer: Any, parts: list[tuple[list[Any], list[Any], list[Any]]], run: Callable[..., None]) -> None:
-    """Keeps what runs a step of an optimizer.
+def prepare_step(
+    optimizer: Any, all: list[Any], updated: list[Any], states: list[Any], run: Callable[..., None]
+) -> None:
+    """Keeps what runs a step of an optimizer: of `all` its parameters some are `updated`, with their `states`."""
 
-    It is called with a list of the gradients of each part, and the optimizer. A part: parameters, those of them that
-    are updated, and the states of those.
-    """
-
-def prepared_step(optimizer: Any) -> tuple[Callable[..., None], list[list[Any]]] | None:
+def prepared_step(optimizer: Any) -> tuple[Callable[..., None], list[Any]] | None:
     """What was kept, and the gradients that there are now; None where something is not as it was."""
 
 def whole_arguments() -> dict[str, int]:

@@ -43,14 +43,16 @@ pub fn are_in_any_order(lists: Vec<Bound<'_, PyList>>) -> bool {
 #[pyfunction]
 pub fn prepare_step(
     optimizer: &Bound<'_, PyAny>,
-    parts: Vec<abi::StepPart<'_>>,
+    all: Vec<Bound<'_, PyAny>>,
+    updated: Vec<Bound<'_, PyAny>>,
+    states: Vec<Bound<'_, PyAny>>,
     run: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    abi::prepare_step(optimizer, &parts, run)
+    abi::prepare_step(optimizer, &all, &updated, &states, run)
 }
 
-/// What runs a step of an optimizer, and the gradients of each part; `None` where it has to be
-/// prepared.
+/// What runs a step of an optimizer, and the gradients that there are now; `None` where it has to
+/// be prepared.
 #[pyfunction]
 pub fn prepared_step<'py>(
     optimizer: &Bound<'py, PyAny>,

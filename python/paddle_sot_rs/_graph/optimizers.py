@@ -51,9 +51,9 @@ class _OwnStepError(Exception):
 def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any], Any]:
     """The function of an optimizer that runs its step; `note` is told why it is Paddle's own."""
     known = _core.prepared_step(optimizer)
-    if known is not None and _is_alone():
+    if known is not None and _is_alone() and (rate := _rate(optimizer)) is not None:
         run, gradients = known
-        return functools.partial(run, gradients)
+        return functools.partial(run, gradients, rate)
     try:
         known = _KINDS.get(type(optimizer))
         if known is None:
@@ -70,10 +70,10 @@ def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any
     # Settings of groups are written to the optimizer in each step.
     if [group for group, _ in parts] == [None]:
         ((_, given),) = parts
-        held = (optimizer._param_groups, given.parameters, [state for states in given.states for state in states])
+        states = [state for states in given.states for state in states]
         # It would keep these gradients for as long as the optimizer.
-        known = given._replace(gradients=[])
-        _core.prepare_step(optimizer, [held], functools.partial(_run_again, kernel, known, rate))
+        run = functools.partial(_run_again, kernel, given._replace(gradients=[]))
+        _core.prepare_step(optimizer, optimizer._param_groups, given.parameters, states, run)
     return functools.partial(_run, kernel, parts, rate)
 
 
@@ -82,11 +82,9 @@ def _rate(optimizer: Any) -> Any:
     return optimizer._learning_rate_map.get(framework.default_main_program())
 
 
-def _run_again(kernel: Any, given: Updates, rate: Any, gradients: list[list[Any]], optimizer: Any) -> None:
+def _run_again(kernel: Any, given: Updates, gradients: list[Any], rate: Any, optimizer: Any) -> None:
     """A step that was prepared by an earlier one, with the gradients that there are now."""
-    (own,) = gradients
-    now = Updates(given.parameters, own, given.states, given.rates, given.regularizers)
-    _run(kernel, [(None, now)], rate, optimizer)
+    _run(kernel, [(None, given._replace(gradients=gradients))], rate, optimizer)
 
 
 def scaler_step_of(note: Callable[[str], None] | None, scaler: Any, optimizer: Any) -> Callable[[Any, Any], Any]:

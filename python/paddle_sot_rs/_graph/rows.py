@@ -8,8 +8,16 @@ import paddle
 
 # Marks operations on rows that come and go, as `blocks.py` does: what is there may be empty.
 ROWS = "sot_rows"
+
 __all__ = [
-    *("append_row", "concat_rows", "empty_rows", "has_rows", "row_at", "row_of", "rows_of", "some_rows"),
+    "append_row",
+    "concat_rows",
+    "empty_rows",
+    "has_rows",
+    "row_at",
+    "row_of",
+    "rows_of",
+    "some_rows",
     "stack_rows",
 ]
 

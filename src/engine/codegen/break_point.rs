@@ -46,16 +46,12 @@ pub(super) fn break_here(
     check_super(e.t, &last.instr, operands)?;
 
     let handler = code.handler(at.start).copied();
+    let arm = |t: &Tracer<'_>, rest: &[VarId], target: usize| {
+        Arm::new(t, origin, globals, &at.locals, (rest, &stack), target)
+    };
     let mut arms = Vec::new();
     if last.instr.falls_through() {
-        arms.push(Arm::new(
-            e.t,
-            origin,
-            globals,
-            &at.locals,
-            (rest, &stack),
-            at.end,
-        )?);
+        arms.push(arm(e.t, rest, at.end)?);
     }
     let dialect = e.code.dialect();
     if let Some(target) = last.instr.target() {
@@ -64,29 +60,12 @@ pub(super) fn break_here(
         } else {
             0
         };
-        arms.push(Arm::new(
-            e.t,
-            origin,
-            globals,
-            &at.locals,
-            (rest, &stack),
-            target + skip,
-        )?);
+        arms.push(arm(e.t, rest, target + skip)?);
     }
     // The handler's stack is a part of the stack in front of the instruction, operands included.
     let handler = match handler {
         Some(entry) => match stack.get(..entry.depth as usize) {
-            Some(below) => Some((
-                entry,
-                Arm::new(
-                    e.t,
-                    origin,
-                    globals,
-                    &at.locals,
-                    (below, &stack),
-                    entry.target,
-                )?,
-            )),
+            Some(below) => Some((entry, arm(e.t, below, entry.target)?)),
             None => return Err(Break::internal("the stack is too short for the handler")),
         },
         None => None,

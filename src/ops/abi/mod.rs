@@ -44,7 +44,7 @@ pub use optimizer_updates::{
 };
 pub use own_version::with_own_version;
 pub use plain_optimizer::{is_plain_optimizer, is_text_or_texts};
-pub use prepared_step::{PreparedRun, StepPart, prepare_step, prepared_step};
+pub use prepared_step::{PreparedRun, prepare_step, prepared_step};
 pub use self_tests::layout_faults;
 pub use storage::{are_apart, is_apart_from_all};
 pub use tensor::{

@@ -149,11 +149,11 @@ fn own<'py>(parameter: &Bound<'py, PyAny>) -> PyResult<Option<Own<'py>>> {
 ///
 /// # Errors
 /// What Paddle raises.
-pub fn clear_gradients(optimizer: &Bound<'_, PyAny>, to_zero: bool) -> PyResult<()> {
+pub fn clear_gradients<'py>(optimizer: &Bound<'py, PyAny>, to_zero: bool) -> PyResult<()> {
     let py = optimizer.py();
     let list = optimizer.getattr(intern!(py, "_parameter_list"))?;
     let mut parameters = Vec::new();
-    let mut add = |list: Bound<'_, PyAny>| -> PyResult<()> {
+    let mut add = |list: Bound<'py, PyAny>| -> PyResult<()> {
         for parameter in list.try_iter()? {
             let parameter = parameter?;
             let stops = match stops_gradient(py, parameter.as_ptr()) {
@@ -163,7 +163,7 @@ pub fn clear_gradients(optimizer: &Bound<'_, PyAny>, to_zero: bool) -> PyResult<
                     .is_truthy()?,
             };
             if !stops {
-                parameters.push(parameter.unbind());
+                parameters.push(parameter);
             }
         }
         Ok(())
@@ -180,7 +180,6 @@ pub fn clear_gradients(optimizer: &Bound<'_, PyAny>, to_zero: bool) -> PyResult<
         add(list)?;
     }
     for parameter in parameters {
-        let parameter = parameter.bind(py);
         parameter.call_method1(intern!(py, "clear_gradient"), (to_zero,))?;
     }
     Ok(())

@@ -61,8 +61,7 @@ enum Parameter {
 struct Prepared {
     /// What says that the optimizer is what it was.
     unchanged: Unchanged,
-    /// Parameters, part by part.
-    parts: Vec<Vec<Parameter>>,
+    parameters: Vec<Parameter>,
     states: Vec<Taken>,
     run: Py<PyAny>,
     /// Takes this from the table when the optimizer goes.
@@ -71,36 +70,29 @@ struct Prepared {
 
 static PREPARED: LazyLock<Mutex<FxHashMap<usize, Prepared>>> = LazyLock::new(Mutex::default);
 
-/// The gradients of each part.
-pub type Gradients<'py> = Vec<Bound<'py, PyList>>;
-
 impl Prepared {
     /// The gradients that there are now; `None` where something is not as it was.
-    fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Option<Gradients<'py>>> {
+    fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
         if !self.unchanged.is_so(py) || !self.states.iter().all(|it| it.is_so(py)) {
             return Ok(None);
         }
-        let mut parts = Vec::with_capacity(self.parts.len());
-        for part in &self.parts {
-            let gradients = PyList::empty(py);
-            for parameter in part {
-                match parameter {
-                    Parameter::Updated(taken) => match gradient(taken.tensor.bind(py))? {
-                        Some(gradient) if taken.is_so(py) && taken.is_like(&gradient) => {
-                            gradients.append(gradient)?;
-                        }
-                        _ => return Ok(None),
-                    },
-                    Parameter::Left(parameter) => {
-                        if gradient(parameter.bind(py))?.is_some() {
-                            return Ok(None);
-                        }
+        let gradients = PyList::empty(py);
+        for parameter in &self.parameters {
+            match parameter {
+                Parameter::Updated(taken) => match gradient(taken.tensor.bind(py))? {
+                    Some(gradient) if taken.is_so(py) && taken.is_like(&gradient) => {
+                        gradients.append(gradient)?;
+                    }
+                    _ => return Ok(None),
+                },
+                Parameter::Left(parameter) => {
+                    if gradient(parameter.bind(py))?.is_some() {
+                        return Ok(None);
                     }
                 }
             }
-            parts.push(gradients);
         }
-        Ok(Some(parts))
+        Ok(Some(gradients))
     }
 }
 
@@ -114,11 +106,11 @@ fn gradient<'py>(parameter: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     Ok((!gradient.is_none()).then_some(gradient))
 }
 
-/// What runs a step, and the gradients of each part.
-pub type PreparedRun<'py> = (Bound<'py, PyAny>, Gradients<'py>);
+/// What runs a step, and the gradients that it takes.
+pub type PreparedRun<'py> = (Bound<'py, PyAny>, Bound<'py, PyList>);
 
-/// What runs a step of this optimizer, with what it is called with: the gradients of each part.
-/// `None` where it has to be prepared.
+/// What runs a step of this optimizer, with the gradients that there are now. `None` where it has
+/// to be prepared.
 ///
 /// # Errors
 /// What Paddle raises.
@@ -137,53 +129,43 @@ pub fn prepared_step<'py>(optimizer: &Bound<'py, PyAny>) -> PyResult<Option<Prep
     Ok(Some((run, gradients)))
 }
 
-/// Parameters of an optimizer, those of them that are updated, and their states.
-pub type StepPart<'py> = (
-    Vec<Bound<'py, PyAny>>,
-    Vec<Bound<'py, PyAny>>,
-    Vec<Bound<'py, PyAny>>,
-);
-
-/// Keeps what runs a step of an optimizer, and is called with the gradients of each part. Nothing
-/// is kept of one that is not plain.
+/// Keeps what runs a step of an optimizer: of `all` its parameters some are `updated`, with their
+/// `states`. Nothing is kept of one that is not plain.
 ///
 /// # Errors
 /// What Paddle raises.
 pub fn prepare_step(
     optimizer: &Bound<'_, PyAny>,
-    parts: &[StepPart<'_>],
+    all: &[Bound<'_, PyAny>],
+    updated: &[Bound<'_, PyAny>],
+    states: &[Bound<'_, PyAny>],
     run: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let Some(unchanged) = plain_optimizer::unchanged(optimizer) else {
         return Ok(());
     };
-    let mut prepared = (Vec::new(), Vec::new());
-    for (all, updated, states) in parts {
-        let mut updated = updated.iter().peekable();
-        let mut parameters = Vec::with_capacity(all.len());
-        for parameter in all {
-            match updated.next_if(|next| next.is(parameter)) {
-                None => parameters.push(Parameter::Left(parameter.clone().unbind())),
-                Some(_) => match Taken::of(parameter) {
-                    Some(taken) => parameters.push(Parameter::Updated(taken)),
-                    None => return Ok(()),
-                },
-            }
+    let mut updated = updated.iter().peekable();
+    let mut parameters = Vec::with_capacity(all.len());
+    for parameter in all {
+        match updated.next_if(|next| next.is(parameter)) {
+            None => parameters.push(Parameter::Left(parameter.clone().unbind())),
+            Some(_) => match Taken::of(parameter) {
+                Some(taken) => parameters.push(Parameter::Updated(taken)),
+                None => return Ok(()),
+            },
         }
-        let states: Option<Vec<Taken>> = states.iter().map(Taken::of).collect();
-        let (None, Some(states)) = (updated.next(), states) else {
-            return Ok(());
-        };
-        prepared.0.push(parameters);
-        prepared.1.extend(states);
     }
+    let states: Option<Vec<Taken>> = states.iter().map(Taken::of).collect();
+    let (None, Some(states)) = (updated.next(), states) else {
+        return Ok(());
+    };
     let address = optimizer.as_ptr() as usize;
     let before = lock(&PREPARED).insert(
         address,
         Prepared {
             unchanged,
-            parts: prepared.0,
-            states: prepared.1,
+            parameters,
+            states,
             run: run.clone().unbind(),
             watch: watch(optimizer)?.unbind(),
         },

@@ -9,6 +9,7 @@ import paddle_sot_rs as sot
 import pytest
 from harness import translate
 from paddle import nn, optimizer
+from paddle.base import framework
 
 LOG = []
 
@@ -47,7 +48,7 @@ class Parameters(list):
         return list.__iter__(self)
 
 
-class Parameter(paddle.base.framework.EagerParamBase):
+class Parameter(framework.EagerParamBase):
     @property
     def name(self):
         LOG.append("name")
@@ -211,3 +212,31 @@ def test_nothing_is_kept_of_an_optimizer_that_is_gone():
     sot.reset()
     gc.collect()
     assert [each() for each in weak] == [None] * len(weak)
+
+
+def test_another_default_program():
+    """Each has a tensor of its own for the rate."""
+
+    def trained(function_of):
+        paddle.seed(0)
+        net = nn.Linear(4, 2)
+        updates = optimizer.AdamW(0.1, parameters=net.parameters())
+
+        def step(x):
+            loss = net(x).square().mean()
+            loss.backward()
+            updates.step()
+            updates.clear_grad()
+            return loss
+
+        function, seen = function_of(step), []
+        for number in range(8):
+            around = framework.Program() if number == 5 else framework.default_main_program()
+            with framework.program_guard(around):
+                loss = function(paddle.full([3, 4], number, "float32"))
+            seen.append((loss.item(), len(updates._learning_rate_map), [each.tolist() for each in net.parameters()]))
+        return seen
+
+    expected = trained(lambda step: step)
+    assert [programs for _, programs, _ in expected] == [1, 1, 1, 1, 1, 2, 2, 2]
+    assert trained(lambda step: translate(step, min_graph_size=0)) == expected

@@ -49,7 +49,8 @@ pub fn try_call(
         );
     }
     t.guard_identity(function);
-    let callee = callee(t.py)?;
+    let home = t.py.module("paddle_sot_rs._graph.control")?;
+    let callee = Callee::Api(Obj::from(home.getattr("partial_gradients")?));
     let outputs = t.add(Kind::List(given.outputs));
     let inputs = t.add(Kind::List(given.inputs));
     let seeds = t.add(Kind::List(given.seeds));
@@ -66,12 +67,6 @@ pub fn try_call(
         }
         made => made.map(Some),
     }
-}
-
-/// What makes gradients in a graph.
-pub fn callee(py: Python<'_>) -> PyResult<Callee> {
-    let home = py.module("paddle_sot_rs._graph.control")?;
-    Ok(Callee::Api(Obj::from(home.getattr("partial_gradients")?)))
 }
 
 /// The arguments of the call.
@@ -139,7 +134,18 @@ fn flag(t: &mut Tracer<'_>, value: VarId) -> Option<bool> {
 
 /// Whether the graph has all that the call walks through, apart from what its inputs are made of.
 fn check(t: &mut Tracer<'_>, given: &Given) -> Result<(), &'static str> {
-    check_around(t)?;
+    if t.flow.is_captured() || t.graph.sir.has_regions() {
+        return Err("next to captured control flow, a PyLayer or recompute");
+    }
+    if t.grad.is_in_custom_operation() || t.replays.is_inside {
+        return Err("in code that runs on the way back");
+    }
+    if !t.grad.enabled || !t.grad.at_entry {
+        return Err("without gradients");
+    }
+    if t.grad.auto_casts > 0 || casts(t).unwrap_or(true) {
+        return Err("with auto_cast");
+    }
     for id in &given.outputs {
         if !is_made(t, *id) {
             return Err("of what was computed before");
@@ -160,23 +166,6 @@ fn check(t: &mut Tracer<'_>, given: &Given) -> Result<(), &'static str> {
         if tensors::meta_of(t, *id).is_none_or(|meta| meta.stop_gradient) {
             return Err("of an input that takes no gradient");
         }
-    }
-    Ok(())
-}
-
-/// Whether gradients can be part of the graph here.
-fn check_around(t: &Tracer<'_>) -> Result<(), &'static str> {
-    if t.flow.is_captured() || t.graph.sir.has_regions() {
-        return Err("next to captured control flow, a PyLayer or recompute");
-    }
-    if t.grad.is_in_custom_operation() || t.replays.is_inside {
-        return Err("in code that runs on the way back");
-    }
-    if !t.grad.enabled || !t.grad.at_entry {
-        return Err("without gradients");
-    }
-    if t.grad.auto_casts > 0 || casts(t).unwrap_or(true) {
-        return Err("with auto_cast");
     }
     Ok(())
 }

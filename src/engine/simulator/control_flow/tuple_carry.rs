@@ -172,7 +172,7 @@ fn split(
 }
 
 /// The items and class of a tuple.
-fn items(t: &mut Tracer<'_>, piece: &Piece) -> Option<(Vec<Piece>, Option<Obj>)> {
+pub fn items(t: &mut Tracer<'_>, piece: &Piece) -> Option<(Vec<Piece>, Option<Obj>)> {
     match piece {
         Piece::Tuple(items, class) => Some((items.clone(), class.clone())),
         Piece::Same(id) => {

@@ -15,7 +15,7 @@ use crate::simulator::tracer::function_graph::Cut;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, TensorVar, VarId};
 
-use crate::simulator::{Step, Tracer, item};
+use crate::simulator::{Step, Tracer, item, tuple_carry};
 
 pub(in crate::simulator) use piece::shown;
 pub use piece::{Piece, content, piece, real, symbol, unchanged};
@@ -190,29 +190,8 @@ fn object(piece: &Piece) -> Option<VarId> {
 
 /// A plain tuple that was there before as its items, if either is one; `None` when there is nothing to open.
 fn open_tuple(t: &mut Tracer<'_>, piece: &Piece) -> Option<Piece> {
-    match piece {
-        Piece::Tuple(_, None) => Some(piece.clone()),
-        Piece::Same(id) => {
-            t.realize(*id);
-            if let Kind::Tuple(items, None) = t.kind(*id).clone() {
-                Some(Piece::Tuple(
-                    items.into_iter().map(Piece::Same).collect(),
-                    None,
-                ))
-            } else {
-                None
-            }
-        }
-        Piece::Unbound
-        | Piece::Real(..)
-        | Piece::Tensor(..)
-        | Piece::Number(_)
-        | Piece::Const(_)
-        | Piece::List(..)
-        | Piece::Tuple(..)
-        | Piece::Dict(_)
-        | Piece::Other(_) => None,
-    }
+    let (items, class) = tuple_carry::items(t, piece)?;
+    class.is_none().then_some(Piece::Tuple(items, None))
 }
 
 /// Whether two constants are the same to everybody.

@@ -391,6 +391,16 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
     on_numbers(t, a, b, op.dunder(), op.reflected().dunder())
 }
 
+/// Start, stop and step of `range(*args)`.
+fn ends(t: &mut Tracer<'_>, args: &[VarId]) -> Option<[VarId; 3]> {
+    match *args {
+        [stop] => Some([t.int(0), stop, t.int(1)]),
+        [start, stop] => Some([start, stop, t.int(1)]),
+        [start, stop, step] => Some([start, stop, step]),
+        _ => None,
+    }
+}
+
 /// `range()` with tensors or open dims among its ends; `None` when there are none, or control flow is not captured.
 pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let captured = args.iter().any(|arg| {
@@ -400,13 +410,8 @@ pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
     if !captured || !kwargs.is_empty() {
         return Ok(None);
     }
-    let zero = t.int(0);
-    let one = t.int(1);
-    let (start, stop, step) = match *args {
-        [stop] => (zero, stop, one),
-        [start, stop] => (start, stop, one),
-        [start, stop, step] => (start, stop, step),
-        _ => return Ok(None),
+    let Some([start, stop, step]) = ends(t, args) else {
+        return Ok(None);
     };
     let Some(step) = t.const_int(step).filter(|step| *step != 0) else {
         return refuse(t, "range() with such a step");

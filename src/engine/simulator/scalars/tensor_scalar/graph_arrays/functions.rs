@@ -12,6 +12,7 @@ use crate::variables::{Kind, VarId};
 
 use crate::simulator::{Kwargs, Step, Tracer, fold, item, operators};
 
+use super::super::ends;
 use super::super::program_numbers::{is_of_graph, numbers_class};
 use super::{apply, meta, named, refuse, sampled, taken, tensor};
 
@@ -247,12 +248,8 @@ fn arange(
     if own != DType::Int64 {
         return Ok(None);
     }
-    let (zero, one) = (t.int(0), t.int(1));
-    let (start, stop, step) = match *args {
-        [stop] => (zero, stop, one),
-        [start, stop] => (start, stop, one),
-        [start, stop, step] => (start, stop, step),
-        _ => return Ok(None),
+    let Some([start, stop, step]) = ends(t, args) else {
+        return Ok(None);
     };
     let Some(step) = t.const_int(step).filter(|step| *step != 0) else {
         return Ok(None);
