@@ -494,6 +494,10 @@ class StatsRecord:
         """Calls, resume functions included, that no translation was ready for."""
 
     @property
+    def whole_steps(self) -> int:
+        """Calls whose program did the step of the optimizer as well."""
+
+    @property
     def graph_breaks(self) -> list[BreakRecord]:
         """Breaks met while translating, oldest first. A new list at each read."""
 
@@ -748,9 +752,15 @@ def clear_gradients(optimizer: Any, to_zero: bool) -> None:
     """`optimizer.clear_grad(to_zero)`, of an optimizer that holds nothing of the user's."""
 
 def prepare_step(
-    optimizer: Any, all: list[Any], updated: list[Any], states: list[Any], run: Callable[..., None]
+    optimizer: Any, all: list[Any], updated: list[Any], states: list[Any], run: Callable[..., None], recipe: Any
 ) -> None:
-    """Keeps what runs a step of an optimizer: of `all` its parameters some are `updated`, with their `states`."""
+    """Keeps what runs a step of an optimizer: of `all` its parameters some are `updated`, with their `states`.
+
+    `recipe` says what a program of the step computes with: see `_graph/whole_steps.py`.
+    """
+
+def nothing(*args: Any) -> None:
+    """Does nothing."""
 
 def prepared_step(optimizer: Any) -> tuple[Callable[..., None], list[Any]] | None:
     """What was kept, and the gradients that there are now; None where something is not as it was."""

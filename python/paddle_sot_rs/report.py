@@ -67,6 +67,7 @@ class Stats:
         translations: translations attempted, failed ones too.
         cache_hits: calls that a translation was ready for.
         cache_misses: calls that none was ready for.
+        whole_steps: calls whose program did the step of the optimizer as well.
         graph_breaks: breaks met while translating, oldest first; each once, with a count.
         recompiles: the guard that failed at each miss of a function that had translations.
         fallbacks: why calls ran natively as a whole; each once, with a count.
@@ -80,6 +81,7 @@ class Stats:
     translations: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
+    whole_steps: int = 0
     graph_breaks: list[GraphBreak] = field(default_factory=list)
     recompiles: list[str] = field(default_factory=list)
     fallbacks: list[GraphBreak] = field(default_factory=list)
@@ -137,6 +139,7 @@ def stats(fn: Any = None) -> Stats:
         record.translations,
         record.cache_hits,
         record.cache_misses,
+        record.whole_steps,
         [_break(item) for item in record.graph_breaks],
         list(record.recompiles),
         [_break(item) for item in record.fallbacks],

@@ -47,8 +47,9 @@ pub fn prepare_step(
     updated: Vec<Bound<'_, PyAny>>,
     states: Vec<Bound<'_, PyAny>>,
     run: &Bound<'_, PyAny>,
+    recipe: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    abi::prepare_step(optimizer, &all, &updated, &states, run)
+    abi::prepare_step(optimizer, &all, &updated, &states, (run, recipe))
 }
 
 /// What runs a step of an optimizer, and the gradients that there are now; `None` where it has to
@@ -65,3 +66,8 @@ pub fn prepared_step<'py>(
 pub fn clear_gradients(optimizer: &Bound<'_, PyAny>, to_zero: bool) -> PyResult<()> {
     abi::clear_gradients(optimizer, to_zero)
 }
+
+/// Does nothing, whatever it is given: what is called where a program has done that.
+#[pyfunction]
+#[pyo3(signature = (*_args))]
+pub fn nothing(_args: &Bound<'_, PyTuple>) {}

@@ -56,6 +56,7 @@ pub struct StatsRecord {
     translations: u64,
     cache_hits: u64,
     cache_misses: u64,
+    whole_steps: u64,
     graph_breaks: Vec<BreakRecord>,
     recompiles: Vec<String>,
     fallbacks: Vec<BreakRecord>,
@@ -71,6 +72,7 @@ impl From<&Stats> for StatsRecord {
             translations: stats.translations,
             cache_hits: stats.cache_hits,
             cache_misses: stats.cache_misses,
+            whole_steps: stats.whole_steps,
             graph_breaks: stats
                 .graph_breaks
                 .iter()

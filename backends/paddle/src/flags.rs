@@ -1,5 +1,6 @@
 //! Paddle's flags, which its executors take over when they are made.
 
+use paddle_sot::abi;
 use paddle_sot::frame::Modules;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -46,5 +47,20 @@ pub fn keeping<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult
     if is_on {
         set(py, IN_PLACE, true)?;
     }
+    answer
+}
+
+/// Makes a run that autograd does not record.
+///
+/// # Errors
+/// Those of the run.
+pub fn without_gradients<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let Some(tracer) = abi::tracer(py)? else {
+        return run();
+    };
+    let name = pyo3::intern!(py, "_has_grad");
+    tracer.setattr(name, false)?;
+    let answer = run();
+    tracer.setattr(name, true)?;
     answer
 }

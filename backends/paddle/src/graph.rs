@@ -19,7 +19,7 @@ use crate::executor_lock;
 use crate::executors::{
     backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
 };
-use crate::flags::keeping;
+use crate::flags::{keeping, without_gradients};
 use crate::foreign;
 use crate::leaves;
 use crate::onednn;
@@ -50,6 +50,8 @@ pub struct PaddleGraph {
     /// Outputs through which no gradient flows although the program trains: they leave as leaves.
     stopped: Vec<usize>,
     trains: bool,
+    /// Whether autograd may be on while it runs; it computes its gradients itself otherwise.
+    grad_enabled: bool,
     /// Outputs that gradients flow through.
     training: Vec<usize>,
     /// Outputs whose numbers the backward part reads.
@@ -165,6 +167,7 @@ impl PaddleGraph {
             by_operators,
             stopped,
             trains: answer.trains,
+            grad_enabled,
             training: answer.training,
             read_outputs: answer.read_outputs,
             outputs_again: answer.outputs_again,
@@ -275,7 +278,8 @@ impl PaddleGraph {
         } else {
             PyList::new(py, &given)?.into_any()
         };
-        scope.begin(!abi::records_gradients(py));
+        let records = abi::records_gradients(py);
+        scope.begin(!records || !self.grad_enabled);
         let draws = self.trains && self.shared.is_random;
         let random_state = draws
             .then(|| bridge::module(py, "gradients.double_backward")?.call_method0("random_state"));
@@ -290,6 +294,10 @@ impl PaddleGraph {
                 self.cuda_graph.bind(py),
             ];
             foreign::caught(self.run_program.bind(py), &PyTuple::new(py, given)?)
+        };
+        let run = || match records && !self.grad_enabled {
+            true => without_gradients(py, run),
+            false => run(),
         };
         let run = || match makes && self.shared.is_small {
             true => unhurried(py, run),

@@ -80,6 +80,10 @@ impl GraphBackend for PaddleBackend {
         true
     }
 
+    fn takes_gradients(&self) -> bool {
+        true
+    }
+
     fn compile(
         &self,
         py: Python<'_>,

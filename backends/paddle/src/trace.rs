@@ -322,6 +322,14 @@ impl TraceSession for PaddleTrace {
         ordered_sums::arrivals(py, self, sir)
     }
 
+    fn is_gone_through(&self, py: Python<'_>, symbol: SymbolId) -> PyResult<bool> {
+        let Ok(value) = self.value(py, symbol) else {
+            return Ok(false);
+        };
+        let gone_through = self.trace.bind(py).getattr("gone_through")?;
+        gone_through.contains(value.getattr("id")?)
+    }
+
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError> {
         self.size.store(UNKNOWN, Ordering::Relaxed);
         Python::attach(|py| {

@@ -23,7 +23,7 @@ from paddle.optimizer.lr import LRScheduler
 from paddle.regularizer import L1Decay, L2Decay
 
 from .. import _core
-from . import updates
+from . import step_recipes, updates
 from .updates import Updates
 
 try:
@@ -51,7 +51,7 @@ class _OwnStepError(Exception):
 def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any], Any]:
     """The function of an optimizer that runs its step; `note` is told why it is Paddle's own."""
     known = _core.prepared_step(optimizer)
-    if known is not None and _is_alone() and (rate := _rate(optimizer)) is not None:
+    if known is not None and is_alone() and (rate := rate_of(optimizer)) is not None:
         run, gradients = known
         return functools.partial(run, gradients, rate)
     try:
@@ -60,7 +60,7 @@ def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any
             raise _OwnStepError(f"optimizers of class {type(optimizer).__name__} are not prepared")
         tables_of, kernel = known
         parts = list(_parts(optimizer, tables_of))
-        rate = _rate(optimizer)
+        rate = rate_of(optimizer)
         if rate is None:
             raise _OwnStepError("states are made")
     except _OwnStepError as error:
@@ -73,13 +73,22 @@ def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any
         states = [state for states in given.states for state in states]
         # It would keep these gradients for as long as the optimizer.
         run = functools.partial(_run_again, kernel, given._replace(gradients=[]))
-        _core.prepare_step(optimizer, optimizer._param_groups, given.parameters, states, run)
+        recipe = step_recipes.recipe_of(optimizer, given)
+        _core.prepare_step(optimizer, optimizer._param_groups, given.parameters, states, run, recipe)
     return functools.partial(_run, kernel, parts, rate)
 
 
-def _rate(optimizer: Any) -> Any:
+def rate_of(optimizer: Any) -> Any:
     """The tensor of the learning rate, if it was made."""
     return optimizer._learning_rate_map.get(framework.default_main_program())
+
+
+def set_rate(optimizer: Any, rate: Any) -> None:
+    """The tensor of the learning rate becomes what the schedule of an optimizer says."""
+    schedule = optimizer._learning_rate
+    if not isinstance(schedule, float):
+        value = float(schedule())
+        _C_ops.full_(rate, rate.shape, value, rate.dtype, framework._current_expected_place())
 
 
 def _run_again(kernel: Any, given: Updates, gradients: list[Any], rate: Any, optimizer: Any) -> None:
@@ -118,10 +127,7 @@ def _update(kernel: Any, parts: Parts, rate: Any, optimizer: Any) -> None:
         elif clip is not None:
             given = updates.clip(clip, given)
         given = updates.regularize(optimizer, given)
-        schedule = optimizer._learning_rate
-        if not isinstance(schedule, float):
-            value = float(schedule())
-            _C_ops.full_(rate, rate.shape, value, rate.dtype, framework._current_expected_place())
+        set_rate(optimizer, rate)
         if group is not None:
             optimizer._update_param_group(group)
         kernel(optimizer, given, rate)
@@ -176,11 +182,11 @@ def _check_state(optimizer: Any) -> None:
         raise _OwnStepError("its states are fused")
     if optimizer._auxiliary_vars.get("found_inf") is not None:
         raise _OwnStepError("a scaler looks for gradients that are not finite")
-    if not _is_alone():
+    if not is_alone():
         raise _OwnStepError("it is sharded, or steps inside of a program")
 
 
-def _is_alone() -> bool:
+def is_alone() -> bool:
     """Whether nothing but the optimizer says what a step does."""
     return (
         not base.g_shard_bypass_dygraph_optimizer
@@ -248,13 +254,8 @@ def _sgd(optimizer: Any, given: Updates, rate: Any) -> None:
 
 def _momentum(optimizer: Any, given: Updates, rate: Any) -> None:
     kernel, momentum, nesterov = _C_ops.momentum_, optimizer._momentum, optimizer._use_nesterov
-    method, coefficient = optimizer._regularization_method, optimizer._regularization_coeff
     scale = optimizer._rescale_grad
-    # A parameter's own decay goes before the optimizer's; the kernel does that of squares.
-    decays = [
-        (method, coefficient) if own is None else ("l2_decay", own._coeff) if type(own) is L2Decay else ("", 0.0)
-        for own in given.regularizers or [None] * len(given.parameters)
-    ]
+    decays = updates.decays_of_momentum(optimizer, given)
     for (parameter, gradient, factor, velocity), decay in zip(given.rows(), decays, strict=True):
         own = updates.scaled(rate, factor)
         kernel(parameter, gradient, velocity, own, None, momentum, nesterov, *decay, False, scale)
@@ -270,12 +271,12 @@ def _adam(optimizer: Any, given: Updates, rate: Any) -> None:
 
 def _adamw(optimizer: Any, given: Updates, rate: Any) -> None:
     decay, decays = optimizer._weight_decay, optimizer._apply_decay_param_fun
-    which = True if decays is None else [bool(decays(it.name)) for it in given.parameters]
+    which = True if decays is None else updates.decaying(optimizer, given)
     if updates.can_fuse():
         for (factor, decaying), some in given.parts(which):
             updates.fused(optimizer, some, updates.scaled(rate, factor), decay, decays=decaying)
         return
-    listed = [True] * len(given.parameters) if which is True else which
+    listed = updates.decaying(optimizer, given)
     _one_by_one(_C_ops.adamw_, [(1.0, decay, it) for it in listed], optimizer, given, rate)
 
 

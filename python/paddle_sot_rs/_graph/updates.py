@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import paddle
 from paddle import _C_ops
+from paddle.autograd import PyLayer
 from paddle.base import core, framework
 from paddle.nn import ClipGradByGlobalNorm
 from paddle.optimizer import Optimizer
@@ -87,16 +89,8 @@ def clip(clip: Any, given: Updates) -> Updates:
 def clip_by_global_norm(own: Any, given: Updates) -> Updates:
     """`clip(own, given)` for dense gradients of one process and dtype: the same kernels in the same order."""
     pairs = zip(given.parameters, given.gradients, strict=True)
-    clipped = [gradient for parameter, gradient in pairs if getattr(parameter, "need_clip", True) is not False]
-    plain = (
-        clipped
-        and (ClipGradByGlobalNorm.__call__, ClipGradByGlobalNorm._dygraph_clip) == _CLIP_PARTS
-        and not own.auto_skip_clip
-        and not own.should_comm_on_shard_dim
-        and all(gradient.dtype is paddle.float32 and gradient.ndim for gradient in clipped)
-        and not _casts()
-    )
-    if not plain:
+    clipped = [gradient for parameter, gradient in pairs if is_clipped(parameter)]
+    if not clipped or not are_paddles() or not is_plain_clip(own, clipped) or _casts():
         return clip(own, given)
     squares = [_C_ops.squared_l2_norm(gradient) for gradient in clipped]
     total = _C_ops.sum(_C_ops.stack(squares, 0), [], None, False)
@@ -106,6 +100,27 @@ def clip_by_global_norm(own: Any, given: Updates) -> Updates:
     for gradient in clipped:
         _C_ops.multiply_(gradient, rate)
     return given
+
+
+def is_clipped(parameter: Any) -> bool:
+    """Whether a clip of Paddle's takes the gradient of a parameter."""
+    return getattr(parameter, "need_clip", True) is not False
+
+
+def is_plain_clip(own: Any, clipped: list[Any]) -> bool:
+    """Whether a clip by the global norm of these gradients does nothing but that."""
+    return (
+        not own.auto_skip_clip
+        and not own.should_comm_on_shard_dim
+        and all(gradient.dtype is paddle.float32 and gradient.ndim for gradient in clipped)
+    )
+
+
+def are_paddles() -> bool:
+    """Whether what steps call, and a program may replace, is what Paddle put there."""
+    return (ClipGradByGlobalNorm.__call__, ClipGradByGlobalNorm._dygraph_clip) == _CLIP_PARTS and (
+        L2Decay.__call__ is _DECAY
+    )
 
 
 def regularize(optimizer: Any, given: Updates) -> Updates:
@@ -125,6 +140,21 @@ def _regularized(optimizer: Any, parameter: Any, gradient: Any, own: Any, common
     if is_base and type(decay) is L2Decay and L2Decay.__call__ is _DECAY:
         return _C_ops.add_n([gradient, _C_ops.scale(parameter, decay._coeff, 0.0, True)])
     return optimizer._create_regularization_of_grad(parameter, gradient, common)
+
+
+def decays_of_momentum(optimizer: Any, given: Updates) -> list[tuple[str, float]]:
+    """What the kernel is told of each parameter's decay: its own goes before the optimizer's."""
+    common = optimizer._regularization_method, optimizer._regularization_coeff
+    return [
+        common if own is None else ("l2_decay", own._coeff) if type(own) is L2Decay else ("", 0.0)
+        for own in given.regularizers or [None] * len(given.parameters)
+    ]
+
+
+def decaying(optimizer: Any, given: Updates) -> list[bool]:
+    """Which parameters decay."""
+    decays = optimizer._apply_decay_param_fun
+    return [decays is None or bool(decays(it.name)) for it in given.parameters]
 
 
 def scaled(rate: Any, factor: Any) -> Any:
@@ -150,3 +180,47 @@ def fused(optimizer: Any, given: Updates, rate: Any, decay: float, *, decays: bo
     betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
     end = decays, False, False, amsgrad
     _C_ops.fused_adam_(given.parameters, given.gradients, rate, *moments, *betas, _CHUNK, decay, *end)
+
+
+# Its last argument came with Paddle 3.3: where the graph is to be drawn.
+_NOT_DRAWN = ("",) if "dump_backward_graph_path" in inspect.signature(paddle.autograd.backward).parameters else ()
+
+
+def arrive(leaves: list[Any], gradients: list[Any]) -> None:
+    """What the walk back does at leaves: each gradient is its own, or is added to it.
+
+    A walk that begins at the leaf copies what it is given. Where the program has updated the leaves, nothing arrives.
+    """
+    if gradients[0] is None:
+        return
+    core.eager.run_backward(leaves, gradients, False, *_NOT_DRAWN)
+
+
+class _Given:
+    """Gradients, and what an operation returns: `apply` looks for tensors in containers."""
+
+    def __init__(self, gradients: list[Any]) -> None:
+        self.gradients = tuple(gradients)
+        self.result = _C_ops.full([], 0.0, paddle.float32, framework._current_expected_place())
+
+
+class _Arrival(PyLayer):  # type: ignore[misc]
+    """An operation on leaves whose gradients are known."""
+
+    @staticmethod
+    def forward(ctx: Any, given: _Given, *leaves: Any) -> Any:
+        ctx.given = given
+        return given.result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return ctx.given.gradients
+
+
+def arrive_uncopied(leaves: list[Any], gradients: list[Any]) -> None:
+    """The same of large gradients, which the leaves take: the walk goes through an operation."""
+    if gradients[0] is None:
+        return
+    for gradient in gradients:
+        gradient.stop_gradient = False
+    _Arrival.apply(_Given(gradients), *leaves).backward()

@@ -62,6 +62,8 @@ class Trace:
         self.calls = {}
         # All operations, with those inside of others, while none is added.
         self.known = []
+        # Values whose operations the last gradients that were made go back through: their ids.
+        self.gone_through = frozenset()
         # Whether branches say what gradients reach through them.
         self.notes_ways = False
         # Whether a part of the program is traced once more, for its gradient.

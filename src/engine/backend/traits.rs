@@ -173,6 +173,15 @@ pub trait TraceSession: Send + Sync {
         Ok(None)
     }
 
+    /// Whether the gradients that the last call of [`Callee::makes_gradients`] made went back
+    /// through what made `symbol`: a backward that frees the graph has freed that, too.
+    ///
+    /// # Errors
+    /// When Python cannot look at what was traced.
+    fn is_gone_through(&self, _py: Python<'_>, _symbol: SymbolId) -> PyResult<bool> {
+        Ok(false)
+    }
+
     /// Gives a captured tensor its symbol.
     fn bind_captured(&mut self, symbol: SymbolId, tensor: &Obj) -> Result<(), BackendError>;
 
@@ -303,6 +312,12 @@ pub trait GraphBackend: DynClone + Send + Sync {
     /// real tensors, and gradients of other results flow through what they make. Where it does not, views that leave a graph
     /// are made behind it.
     fn takes_graphs_apart(&self) -> bool {
+        false
+    }
+
+    /// Whether the gradients of a train step may be part of its graph, which then runs without
+    /// autograd. Numbers are those of training: eager mode's.
+    fn takes_gradients(&self) -> bool {
         false
     }
 

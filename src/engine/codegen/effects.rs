@@ -23,7 +23,7 @@ fn deferred_call(e: &mut Emitter<'_, '_>, deferred: DeferredCall) -> Result<(), 
     let Some(function) = e.t.vars.get(function).value.clone() else {
         return Err(Break::internal("a deferred call of nothing"));
     };
-    for arg in &args {
+    for arg in args.iter().chain(&deferred.more) {
         e.prepare(*arg)?;
     }
     let around = std::mem::replace(&mut e.code.loc, deferred.loc);
@@ -47,10 +47,10 @@ fn deferred_call(e: &mut Emitter<'_, '_>, deferred: DeferredCall) -> Result<(), 
     }
     if let Some(through) = &deferred.through {
         e.code.begin_call(through)?;
-        for arg in &args {
+        for arg in args.iter().chain(&deferred.more) {
             e.value(*arg)?;
         }
-        e.code.call(args.len())?;
+        e.code.call(args.len() + deferred.more.len())?;
         argc += 1;
     }
     for arg in &args {

@@ -44,6 +44,8 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Calls that had to translate.
     pub cache_misses: u64,
+    /// Calls whose program did the step of the optimizer as well.
+    pub whole_steps: u64,
     /// Graph breaks met while translating.
     pub graph_breaks: Vec<GraphBreakEvent>,
     /// Misses on functions that already had entries.
@@ -65,6 +67,7 @@ impl Stats {
             translations: 0,
             cache_hits: 0,
             cache_misses: 0,
+            whole_steps: 0,
             graph_breaks: Vec::new(),
             recompiles: Vec::new(),
             fallbacks: Vec::new(),
@@ -118,6 +121,7 @@ impl Stats {
         self.translations += other.translations;
         self.cache_hits += other.cache_hits;
         self.cache_misses += other.cache_misses;
+        self.whole_steps += other.whole_steps;
         self.seconds.add(&other.seconds);
         for event in &other.graph_breaks {
             self.note_break(&event.reason, event.count);

@@ -13,6 +13,7 @@ use crate::graph::{Callee, StatementIr, SymbolId, SymbolKind};
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, Phase, SourceLoc, timed};
+use crate::simulator::deferred::joined::WholeStep;
 use crate::simulator::replay_reads::Outside;
 use crate::simulator::tracer::function_graph::{self, GraphInput};
 use crate::sync::lock;
@@ -28,6 +29,7 @@ use super::random::Randomness;
 use super::record::{self, Counters, Node};
 use super::resumes::log_code;
 use super::statistics::Statistics;
+use super::step_graph::StepGraph;
 
 /// Parts of a translation that succeeded.
 pub(super) struct Traced {
@@ -44,6 +46,8 @@ pub(super) struct Traced {
     pub(super) listens: bool,
     /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
     pub(super) by_calls: bool,
+    /// A backward is part of the graph, see [`StepGraph`], and the step that follows may be.
+    pub(super) whole_step: Option<WholeStep>,
     /// Calls of Python functions that were followed.
     pub(super) inlined: usize,
     /// What code that runs again for gradients reads outside of the frame, and where.
@@ -69,6 +73,7 @@ pub(super) fn finish(
         reason,
         listens,
         by_calls,
+        whole_step,
         inlined,
         outside,
         ..
@@ -112,17 +117,25 @@ pub(super) fn finish(
     };
     let statistics = Statistics::of(py, &sir, &tensors);
     if statements > 0 {
-        for input in &tensors {
-            graph_inputs.add(&input.tracker, &mut slots);
+        let mut taken: Vec<&TrackerRef> = tensors.iter().map(|input| &input.tracker).collect();
+        let found = taken.iter().take_while(|it| !GraphInputs::is_made(it));
+        let found = found.count();
+        if let Some(step) = &whole_step {
+            taken.insert(found, &step.optimizer);
         }
+        for tracker in taken {
+            graph_inputs.add(tracker, &mut slots);
+        }
+        let joins = whole_step.is_some();
         let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
         let request = CompileRequest {
             sir: Arc::new(sir),
             session,
             example_inputs,
-            grad_enabled: state.grad_enabled,
+            grad_enabled: state.grad_enabled && !joins,
             least: 0,
         };
+        let joined = whole_step.map(|step| (step, Arc::clone(&request.sir)));
         // As they are when it runs.
         let flagged = before.flags.iter().filter_map(|(symbol, stops)| {
             let input = inputs.iter().find(|input| input.symbol == *symbol)?;
@@ -130,7 +143,7 @@ pub(super) fn finish(
         });
         let flags = in_front::flag(flagged)?;
         let made = timed(Phase::Backend, || {
-            compile(py, backend, request, by_calls, of_calls)
+            compile(py, backend, request, (by_calls, joins), of_calls)
         });
         flags.undo(py)?;
         let compiled;
@@ -144,7 +157,12 @@ pub(super) fn finish(
             stats.note_fallback(of.location(), &reason, 1);
         }
         drop(stats);
-        graph = Some(compiled);
+        graph = Some(match joined {
+            Some((step, sir)) => {
+                Box::new(StepGraph::new(of, (step, found), sir, (backend, compiled)))
+            }
+            None => compiled,
+        });
     }
     let in_front = InFront::new(py, &before, &inputs, &mut slots);
     graph_inputs.slots = slots.len();
@@ -199,7 +217,7 @@ fn compile(
     py: Python<'_>,
     chosen: &Configured,
     mut request: CompileRequest,
-    by_calls: bool,
+    (by_calls, joins): (bool, bool),
     of_calls: i64,
 ) -> Result<(Box<dyn CompiledGraph>, Option<i64>), Break> {
     let sir = &request.sir;
@@ -211,12 +229,15 @@ fn compile(
     };
     let mut needed = request.least;
     if chosen.counts_gains() {
-        needed += gains::of_results(sir.outputs.len());
+        needed += gains::of_results(match joins {
+            true => StepGraph::results(py, sir),
+            false => sir.outputs.len(),
+        });
         if trains {
             needed += gains::of_operators(sir);
         }
     }
-    let small = cost < needed && !sir.has_regions();
+    let small = cost < needed && !sir.has_regions() && !joins;
     let counts = chosen.counts_gains() && !sir.has_control_flow();
     if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
         if let Ok(eager) = backend::get(BY_CALLS) {

@@ -22,6 +22,7 @@ mod random;
 pub mod record;
 mod resumes;
 mod statistics;
+mod step_graph;
 mod totals;
 
 pub use callable::{CalleeFunction, Continuation, ResumeFunction};

@@ -213,6 +213,7 @@ fn trace(
                 detours.filled.insert(at) || detours.native.insert(at)
             }
             (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.detours).not_deferred.insert(at),
+            (Err(_), Some(Otherwise::Apart(at))) => lock(&of.detours).apart.insert(at),
             (Err(_), Some(Otherwise::Computed(places))) => {
                 lock(&of.detours).computed.extend(places);
                 true
@@ -236,6 +237,8 @@ enum Otherwise {
     Filled(usize),
     /// This call of a train step, which is not deferred.
     NotDeferred(usize),
+    /// This call of `backward()`, whose gradients are no part of the graph.
+    Apart(usize),
     /// These changes in place, which the graph computes.
     Computed(Vec<usize>),
     /// The operation at this place: what its code reads when it runs again has changed by then.
@@ -311,6 +314,12 @@ fn trace_once(
         || of.is_callee
         || of.reported.is_some()
         || !tracer.deferred.is_empty();
+    // Of inner frames some may be called again, with what they had put off.
+    let whole_step = match &outcome {
+        Outcome::Break(at) if !at.inner.is_empty() => None,
+        Outcome::Return(_) | Outcome::Break(_) => deferred::joined::join(&mut tracer)?,
+    };
+    let joins = whole_step.as_ref().map(|step| step.at);
     let emission = loop {
         let made = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume);
         match (made, &mut outcome) {
@@ -334,8 +343,17 @@ fn trace_once(
     // Nothing is rolled back any more.
     let settled = deferred::settle(&mut tracer)?;
     if let Some(at) = settled.or_else(|| deferred::unchanged::settle(&mut tracer)) {
-        *otherwise = Some(Otherwise::NotDeferred(at));
+        // What is read for its gradients may be what cannot be told apart.
+        *otherwise = Some(joins.map_or(Otherwise::NotDeferred(at), Otherwise::Apart));
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
+    }
+    if let Some(at) = joins {
+        let least = chosen.min_training_size;
+        let is_whole = !by_calls && emission.alone.is_empty();
+        if !is_whole || deferred::joined::is_seen(&tracer, &emission.outputs, least)? {
+            *otherwise = Some(Otherwise::Apart(at));
+            return Err(Break::new(BreakKind::GradientStep, deferred::joined::APART));
+        }
     }
     if let Some(loc) = replay_reads::handed_on(&tracer, &emission.made, &outcome) {
         *otherwise = Some(Otherwise::ChangedLater(loc));
@@ -364,6 +382,7 @@ fn trace_once(
         reported,
         listens,
         by_calls,
+        whole_step,
         inlined: tracer.progress.inlined,
         outside,
     })

@@ -74,6 +74,17 @@ pub(super) fn with_node<R>(
     tensor: &Bound<'_, PyAny>,
     look: impl FnOnce(*const c_void, *const c_void) -> R,
 ) -> PyResult<Option<R>> {
+    with_shared_node(tensor, |node| look(node.object, node.owners.cast()))
+}
+
+/// The same, with the pointer to it.
+///
+/// # Errors
+/// Where nodes cannot be looked at, or it is no tensor.
+pub(super) fn with_shared_node<R>(
+    tensor: &Bound<'_, PyAny>,
+    look: impl FnOnce(&Shared) -> R,
+) -> PyResult<Option<R>> {
     let py = tensor.py();
     let Some(edges) = edges(py) else {
         return Err(PyRuntimeError::new_err("nodes cannot be looked at"));
@@ -81,7 +92,7 @@ pub(super) fn with_node<R>(
     if !tensor.is_instance(Paddle::get(py)?.tensor.bind(py))? {
         return Err(PyRuntimeError::new_err("not a tensor"));
     }
-    Ok(edges.at_node(tensor, |node| look(node.object, node.owners.cast())))
+    Ok(edges.at_node(tensor, look))
 }
 
 impl Edges {

@@ -12,6 +12,7 @@ mod flags;
 mod global_state;
 mod gradient_hooks;
 mod guards;
+mod history;
 mod inplace_version;
 mod library;
 mod numbers;
@@ -37,6 +38,7 @@ pub use flags::{may_cast, records_gradients};
 pub use global_state::{GlobalState, tracer};
 pub use gradient_hooks::{has_own_hook, is_unhooked, know_own_hook};
 pub use guards::{ArrayGuard, TensorGuard, open_dims};
+pub use history::{can_spend, spend};
 pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::{is_cpu_place, sampled};
 pub use optimizer_updates::{
@@ -44,7 +46,7 @@ pub use optimizer_updates::{
 };
 pub use own_version::with_own_version;
 pub use plain_optimizer::{is_plain_optimizer, is_text_or_texts};
-pub use prepared_step::{PreparedRun, prepare_step, prepared_step};
+pub use prepared_step::{PreparedRun, StepInputs, prepare_step, prepared_step, step_inputs};
 pub use self_tests::layout_faults;
 pub use storage::{are_apart, is_apart_from_all};
 pub use tensor::{

@@ -11,8 +11,8 @@ use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::plain_optimizer::{attributes, is_parameter};
-use super::storage;
 use super::tensor::{dtype_and_dims, reads_natively, stops_gradient};
+use super::{prepared_step, storage};
 use crate::meta::DType;
 
 /// Sizes of the dtypes that are updated.
@@ -182,6 +182,7 @@ pub fn clear_gradients<'py>(optimizer: &Bound<'py, PyAny>, to_zero: bool) -> PyR
     for parameter in parameters {
         parameter.call_method1(intern!(py, "clear_gradient"), (to_zero,))?;
     }
+    prepared_step::cleared(optimizer);
     Ok(())
 }
 
@@ -223,7 +224,7 @@ pub fn are_in_any_order(lists: &[Bound<'_, PyList>]) -> bool {
 }
 
 /// The bytes of a number of a dtype that is updated.
-fn size_of(dtype: i32) -> Option<usize> {
+pub(super) fn size_of(dtype: i32) -> Option<usize> {
     let mut known = DTYPES.iter();
     let found = known.find(|(known, _)| *known as i32 == dtype);
     found.map(|(_, size)| *size)

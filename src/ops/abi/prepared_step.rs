@@ -15,8 +15,9 @@ use smallvec::SmallVec;
 
 use paddle_sot_cpython::sync::lock;
 
-use super::optimizer_updates::metadata;
+use super::optimizer_updates::{metadata, size_of};
 use super::plain_optimizer;
+use super::storage::{gradient_object, is_all_zero};
 use super::tensor::stops_gradient;
 use super::unchanged_objects::Unchanged;
 
@@ -64,6 +65,10 @@ struct Prepared {
     parameters: Vec<Parameter>,
     states: Vec<Taken>,
     run: Py<PyAny>,
+    /// What a program of the step is made by: see [`StepInputs`].
+    recipe: Py<PyAny>,
+    /// What the parameters that are updated keep zeros in, since gradients were cleared last.
+    zeros: Vec<usize>,
     /// Takes this from the table when the optimizer goes.
     watch: Py<PyWeakrefReference>,
 }
@@ -106,6 +111,118 @@ fn gradient<'py>(parameter: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     Ok((!gradient.is_none()).then_some(gradient))
 }
 
+/// What a program takes that updates the parameters of an optimizer.
+pub struct StepInputs<'py> {
+    /// What it computes with, in `_graph/whole_steps.py`; equal ones make the same program.
+    pub recipe: Bound<'py, PyAny>,
+    /// What is updated.
+    pub parameters: Vec<Bound<'py, PyAny>>,
+    /// States, all of one kind after all of another.
+    pub states: Vec<Bound<'py, PyAny>>,
+}
+
+impl Prepared {
+    /// See [`step_inputs`].
+    fn inputs<'py>(&self, py: Python<'py>, zeros: bool) -> PyResult<Option<StepInputs<'py>>> {
+        if self.recipe.is_none(py)
+            || !self.unchanged.is_so(py)
+            || !self.states.iter().all(|it| it.is_so(py))
+        {
+            return Ok(None);
+        }
+        let mut kept = self.zeros.iter();
+        let mut parameters = Vec::new();
+        for parameter in &self.parameters {
+            match parameter {
+                Parameter::Updated(taken) => {
+                    let tensor = taken.tensor.bind(py);
+                    let gradient = gradient(tensor)?;
+                    let is_as_cleared = match (gradient, zeros) {
+                        (None, false) => true,
+                        (Some(gradient), true) => {
+                            let kept = kept.next().copied();
+                            taken.is_like(&gradient) && taken.has_zeros(&gradient, kept)
+                        }
+                        _ => false,
+                    };
+                    if !is_as_cleared || !taken.is_so(py) {
+                        return Ok(None);
+                    }
+                    parameters.push(tensor.clone());
+                }
+                Parameter::Left(parameter) => {
+                    if gradient(parameter.bind(py))?.is_some() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        let states = self.states.iter().map(|it| it.tensor.bind(py).clone());
+        Ok(Some(StepInputs {
+            recipe: self.recipe.bind(py).clone(),
+            parameters,
+            states: states.collect(),
+        }))
+    }
+
+    fn updated(&self) -> impl Iterator<Item = &Taken> {
+        let parameters = self.parameters.iter();
+        parameters.filter_map(|parameter| match parameter {
+            Parameter::Updated(taken) => Some(taken),
+            Parameter::Left(_) => None,
+        })
+    }
+}
+
+impl Taken {
+    /// Whether a gradient of this parameter, which the caller holds, is what `kept` says, nobody
+    /// else has it, and it is zero.
+    fn has_zeros(&self, gradient: &Bound<'_, PyAny>, kept: Option<usize>) -> bool {
+        let py = gradient.py();
+        let found = gradient_object(py, self.tensor.as_ptr());
+        let is_own = found.is_some_and(|(at, owners)| Some(at) == kept && owners == 2);
+        let each = size_of(self.dtype);
+        is_own && each.is_some_and(|each| is_all_zero(py, gradient.as_ptr(), &self.dims, each))
+    }
+}
+
+/// What a program takes that computes the gradients of parameters of an optimizer and updates them
+/// behind that, where nobody could tell: no parameter has a gradient yet, or with `zeros` all have
+/// what was left when they were cleared, which the next backward replaces. `None` otherwise.
+///
+/// # Errors
+/// What Paddle raises.
+pub fn step_inputs<'py>(
+    optimizer: &Bound<'py, PyAny>,
+    zeros: bool,
+) -> PyResult<Option<StepInputs<'py>>> {
+    let (py, address) = (optimizer.py(), optimizer.as_ptr() as usize);
+    // Taken out: what is asked runs Paddle's code.
+    let Some(prepared) = lock(&PREPARED).remove(&address) else {
+        return Ok(None);
+    };
+    let inputs = prepared.inputs(py, zeros);
+    let before = lock(&PREPARED).insert(address, prepared);
+    drop(before);
+    inputs
+}
+
+/// The gradients of an optimizer's parameters were cleared.
+pub(super) fn cleared(optimizer: &Bound<'_, PyAny>) {
+    let (py, address) = (optimizer.py(), optimizer.as_ptr() as usize);
+    let Some(mut prepared) = lock(&PREPARED).remove(&address) else {
+        return;
+    };
+    let kept = |taken: &Taken| gradient_object(py, taken.tensor.as_ptr());
+    let zeros: Option<Vec<usize>> = prepared
+        .updated()
+        .map(|taken| kept(taken).map(|(at, _)| at))
+        .collect();
+    prepared.zeros = zeros.unwrap_or_default();
+    let before = lock(&PREPARED).insert(address, prepared);
+    drop(before);
+}
+
 /// What runs a step, and the gradients that it takes.
 pub type PreparedRun<'py> = (Bound<'py, PyAny>, Bound<'py, PyList>);
 
@@ -129,8 +246,9 @@ pub fn prepared_step<'py>(optimizer: &Bound<'py, PyAny>) -> PyResult<Option<Prep
     Ok(Some((run, gradients)))
 }
 
-/// Keeps what runs a step of an optimizer: of `all` its parameters some are `updated`, with their
-/// `states`. Nothing is kept of one that is not plain.
+/// Keeps what runs a step of an optimizer, and the recipe of a program that does (or `None`): of
+/// `all` its parameters some are `updated`, with their `states`. Nothing is kept of one that is not
+/// plain.
 ///
 /// # Errors
 /// What Paddle raises.
@@ -139,7 +257,7 @@ pub fn prepare_step(
     all: &[Bound<'_, PyAny>],
     updated: &[Bound<'_, PyAny>],
     states: &[Bound<'_, PyAny>],
-    run: &Bound<'_, PyAny>,
+    (run, recipe): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
 ) -> PyResult<()> {
     let Some(unchanged) = plain_optimizer::unchanged(optimizer) else {
         return Ok(());
@@ -167,6 +285,8 @@ pub fn prepare_step(
             parameters,
             states,
             run: run.clone().unbind(),
+            recipe: recipe.clone().unbind(),
+            zeros: Vec::new(),
             watch: watch(optimizer)?.unbind(),
         },
     );

@@ -3,7 +3,7 @@
 
 use pyo3::prelude::*;
 
-use super::{edges, flags, gradient_hooks, inplace_version, own_version, storage, tensor};
+use super::{edges, flags, gradient_hooks, history, inplace_version, own_version, storage, tensor};
 
 /// What of Paddle's objects is not as it is known to be: what is read, and why it cannot be.
 pub fn layout_faults(py: Python<'_>) -> Vec<(&'static str, String)> {
@@ -20,6 +20,7 @@ pub fn layout_faults(py: Python<'_>) -> Vec<(&'static str, String)> {
             "hooks of gradients",
             asked(gradient_hooks::learn(py).map(|layout| layout.is_some())),
         ),
+        ("histories of tensors", history::open(py).err()),
         ("in-place versions", inplace_version::open(py).err()),
         ("memory of tensors", storage::open(py).err()),
         ("shared memory", asked(own_version::self_test(py))),

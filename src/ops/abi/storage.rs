@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -9,6 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::library::{libpaddle, libpaddle_core, opened};
+use super::shared_ptr::Shared;
 use super::tensor::tensor_of;
 use crate::paddle::Paddle;
 use paddle_sot_cpython::frame::Modules;
@@ -238,6 +240,39 @@ fn reader(py: Python<'_>) -> Option<&'static Reader> {
 /// Whether it is known that an object, which is a `paddle.Tensor`, has memory.
 pub(super) fn has_memory(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
     reader(py).is_some_and(|reader| reader.memory(object).is_some())
+}
+
+/// What a leaf keeps its gradient in, by address, and how many share that; `None` where it has no
+/// gradient. An address says nothing once the gradient is gone.
+pub(super) fn gradient_object(py: Python<'_>, leaf: *mut ffi::PyObject) -> Option<(usize, i32)> {
+    let reader = reader(py)?;
+    // SAFETY: callers know the object to be a `paddle.Tensor`, which owns its gradient. A tensor
+    // begins with a shared pointer to its implementation, which has owners where it is not null.
+    unsafe {
+        let gradient = (reader.gradient)(tensor_of(leaf));
+        let shared = gradient.cast::<Shared>().as_ref()?;
+        let owners = shared.owners.as_ref()?;
+        Some((shared.object as usize, owners.uses.load(Ordering::Relaxed)))
+    }
+}
+
+/// Whether all bits of the numbers of such an object are zero: see [`numbers`].
+pub(super) fn is_all_zero(
+    py: Python<'_>,
+    object: *mut ffi::PyObject,
+    dims: &[i64],
+    each: usize,
+) -> bool {
+    let Some(numbers) = numbers(py, object, dims, each) else {
+        return false;
+    };
+    // SAFETY: a contiguous tensor on a CPU has so many bytes there; `numbers` has compared strides.
+    let bytes = unsafe { std::slice::from_raw_parts(numbers.start as *const u8, numbers.len()) };
+    // SAFETY: any bytes are a number of this kind.
+    let (front, words, end) = unsafe { bytes.align_to::<[u64; 8]>() };
+    let are_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    let any_bit = |words: &[u64; 8]| words.iter().fold(0, |any, word| any | word);
+    are_zero(front) && words.iter().all(|words| any_bit(words) == 0) && are_zero(end)
 }
 
 /// Where the numbers of such an object lie, of these dims and so many bytes each; `None` where there

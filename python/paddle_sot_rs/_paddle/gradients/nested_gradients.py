@@ -53,6 +53,8 @@ class _Gradient(backward._Backward):
             _check(node.op, self.again)
             if self.again:
                 self.check_first(node)
+        made = (value for node in order for values in node.outputs for value in values if value.initialized())
+        tracing.current.gone_through = frozenset(value.id for value in made)
         return order
 
     def needs_first(self, node):

@@ -49,8 +49,7 @@ pub fn try_call(
         );
     }
     t.guard_identity(function);
-    let home = t.py.module("paddle_sot_rs._graph.control")?;
-    let callee = Callee::Api(Obj::from(home.getattr("partial_gradients")?));
+    let callee = callee(t.py)?;
     let outputs = t.add(Kind::List(given.outputs));
     let inputs = t.add(Kind::List(given.inputs));
     let seeds = t.add(Kind::List(given.seeds));
@@ -67,6 +66,15 @@ pub fn try_call(
         }
         made => made.map(Some),
     }
+}
+
+/// What the graph calls for gradients.
+///
+/// # Errors
+/// Where the package's own module cannot be read.
+pub fn callee(py: Python<'_>) -> PyResult<Callee> {
+    let home = py.module("paddle_sot_rs._graph.control")?;
+    Ok(Callee::Api(Obj::from(home.getattr("partial_gradients")?)))
 }
 
 /// The arguments of the call.
@@ -132,20 +140,14 @@ fn flag(t: &mut Tracer<'_>, value: VarId) -> Option<bool> {
     t.const_value(value)?.extract().ok()
 }
 
+/// Whether the gradients of a result of the graph can be computed in it.
+pub fn may_be_in_graph(t: &Tracer<'_>, output: VarId) -> bool {
+    check_around(t).is_ok() && !is_all_of_base(t, output)
+}
+
 /// Whether the graph has all that the call walks through, apart from what its inputs are made of.
 fn check(t: &mut Tracer<'_>, given: &Given) -> Result<(), &'static str> {
-    if t.flow.is_captured() || t.graph.sir.has_regions() {
-        return Err("next to captured control flow, a PyLayer or recompute");
-    }
-    if t.grad.is_in_custom_operation() || t.replays.is_inside {
-        return Err("in code that runs on the way back");
-    }
-    if !t.grad.enabled || !t.grad.at_entry {
-        return Err("without gradients");
-    }
-    if t.grad.auto_casts > 0 || casts(t).unwrap_or(true) {
-        return Err("with auto_cast");
-    }
+    check_around(t)?;
     for id in &given.outputs {
         if !is_made(t, *id) {
             return Err("of what was computed before");
@@ -166,6 +168,23 @@ fn check(t: &mut Tracer<'_>, given: &Given) -> Result<(), &'static str> {
         if tensors::meta_of(t, *id).is_none_or(|meta| meta.stop_gradient) {
             return Err("of an input that takes no gradient");
         }
+    }
+    Ok(())
+}
+
+/// Whether the graph holds what the walk goes through, as far as its surroundings say.
+fn check_around(t: &Tracer<'_>) -> Result<(), &'static str> {
+    if t.flow.is_captured() || t.graph.sir.has_regions() {
+        return Err("next to captured control flow, a PyLayer or recompute");
+    }
+    if t.grad.is_in_custom_operation() || t.replays.is_inside {
+        return Err("in code that runs on the way back");
+    }
+    if !t.grad.enabled || !t.grad.at_entry {
+        return Err("without gradients");
+    }
+    if t.grad.auto_casts > 0 || casts(t).unwrap_or(true) {
+        return Err("with auto_cast");
     }
     Ok(())
 }

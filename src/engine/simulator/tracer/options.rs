@@ -66,6 +66,9 @@ pub struct Detours {
     pub filled: FxHashSet<usize>,
     /// Calls of the outermost frame that are not deferred: it computes behind them.
     pub not_deferred: FxHashSet<usize>,
+    /// Calls of `backward()` whose gradients the graph does not compute: somebody looks at what it
+    /// makes.
+    pub apart: FxHashSet<usize>,
     /// Those whose changes in place the graph computes, since it goes on behind them.
     pub computed: FxHashSet<usize>,
     /// Places of operations whose code runs again on the way back, and reads what changes until

@@ -45,6 +45,11 @@ impl DeferredCalls {
         self.calls.last()
     }
 
+    /// The same, to be changed.
+    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, DeferredCall> {
+        self.calls.iter_mut()
+    }
+
     /// One more, behind the others.
     pub fn push(&mut self, call: DeferredCall) {
         self.calls.push(call);

@@ -8,7 +8,7 @@ use crate::bytecode::Instr;
 use crate::obj::{Obj, text_of};
 use crate::variables::{Kind, VarId};
 
-use super::Called;
+use super::{Act, Called};
 use crate::simulator::frame::FrameState;
 use crate::simulator::{Kwargs, Step, Tracer, provenance};
 
@@ -72,6 +72,7 @@ pub(super) fn call(
         args: all,
         through: None,
         changes: true,
+        act: Act::Other,
     }))
 }
 

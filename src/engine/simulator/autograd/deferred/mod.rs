@@ -12,6 +12,7 @@
 
 mod calls;
 mod clips;
+pub mod joined;
 mod optimizers;
 mod predicates;
 mod schedulers;
@@ -41,6 +42,8 @@ pub struct DeferredCall {
     /// Given the arguments, this answers with what is called in the place of the function, and does
     /// the same.
     pub through: Option<Obj>,
+    /// What that is given behind the arguments.
+    pub more: Vec<VarId>,
     /// The instruction of the outermost frame.
     pub at: usize,
     /// The user's place in it.
@@ -49,6 +52,21 @@ pub struct DeferredCall {
     pub frames: Vec<FramePlace>,
     /// What it changes in place, where that is all it does.
     pub change: Option<Change>,
+    /// What it is to gradients.
+    pub act: Act,
+}
+
+/// What a deferred call is to gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// It goes back through what the graph made.
+    Backward,
+    /// A step of an optimizer, which takes those of its parameters.
+    Steps,
+    /// It clears them, and changes nothing else.
+    Clears,
+    /// It takes them as they are.
+    Other,
 }
 
 /// A frame as a traceback shows it.
@@ -113,6 +131,7 @@ fn clear(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<Called>>
         through: None,
         // Who holds a gradient sees that it is cleared.
         changes: true,
+        act: Act::Clears,
     }))
 }
 
@@ -161,6 +180,7 @@ pub fn defer(
         args,
         through,
         changes,
+        act,
     }) = called
     else {
         return Ok(false);
@@ -182,10 +202,12 @@ pub fn defer(
     t.deferred.push(DeferredCall {
         call,
         through,
+        more: Vec::new(),
         at,
         loc,
         frames,
         change: None,
+        act,
     });
     if changes {
         t.graph.close(CLOSED);
@@ -290,6 +312,7 @@ struct Called {
     through: Option<Obj>,
     /// Whether it changes numbers that the graph may read.
     changes: bool,
+    act: Act,
 }
 
 /// `loss.backward()` of what the graph computed from leaves without hooks.
@@ -311,6 +334,7 @@ fn backward(t: &mut Tracer<'_>, loss: VarId) -> Step<Option<Called>> {
         through: None,
         // Gradients that are there are added to.
         changes: true,
+        act: Act::Backward,
     }))
 }
 

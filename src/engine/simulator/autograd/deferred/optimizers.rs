@@ -13,7 +13,7 @@ use crate::reason::BreakKind;
 use crate::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
 use crate::variables::{Kind, VarId};
 
-use super::{Called, predicates};
+use super::{Act, Called, predicates};
 use crate::simulator::{Kwargs, Step, Tracer, attributes, classes, provenance};
 
 /// The package of optimizers, and what in it are none.
@@ -154,6 +154,7 @@ fn of_scaler(
         args: [&[scaler], args].concat(),
         through: steps.then(|| short_step(t, "scaler_step_of")).transpose()?,
         changes: steps,
+        act: Act::Other,
     }))
 }
 
@@ -208,6 +209,7 @@ fn of_optimizer(
             args: vec![optimizer, to_zero],
             through: None,
             changes: true,
+            act: Act::Clears,
         }));
     }
     let through = steps.then(|| short_step(t, "step_of")).transpose()?;
@@ -217,6 +219,7 @@ fn of_optimizer(
         through,
         // Who holds a gradient sees that it is cleared.
         changes: true,
+        act: if steps { Act::Steps } else { Act::Clears },
     }))
 }
 

@@ -16,7 +16,7 @@ use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{Kind, VarId};
 
-use super::{Called, optimizers};
+use super::{Act, Called, optimizers};
 use crate::simulator::{Kwargs, Step, Tracer, attributes, classes, provenance};
 
 /// What a step consists of, in the class and not in its instance.
@@ -62,6 +62,7 @@ pub(super) fn call(
         args: vec![scheduler],
         through: None,
         changes: false,
+        act: Act::Other,
     }))
 }
 

@@ -120,11 +120,13 @@ pub fn defer(
     t.deferred.push(DeferredCall {
         call,
         through: None,
+        more: Vec::new(),
         at: t.frames.outermost,
         // No exception shows it.
         loc: Loc::default(),
         frames: Vec::new(),
         change: Some(change),
+        act: deferred::Act::Other,
     });
     Ok(Some(match name {
         "copy_" => t.made_natively(),

@@ -1,0 +1,198 @@
+"""Updates of parameters as parts of programs.
+
+A program that computes gradients goes on to update the parameters with them, in place, by the kernels that a step of
+the optimizer calls. `recipe_of` says what it computes with, `update` builds that part of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import paddle
+from paddle import _C_ops
+from paddle.base import core
+from paddle.nn import ClipGradByGlobalNorm
+from paddle.optimizer import SGD, Adam, AdamW, Momentum
+from paddle.optimizer.optimizer import Optimizer
+from paddle.regularizer import L2Decay
+
+from . import updates
+from .updates import Updates
+
+
+class Recipe(NamedTuple):
+    """What an update computes with: numbers, flags and texts of Python's, so that equal ones are alike.
+
+    Attributes:
+        kind: the name of the optimizer's class.
+        settings: what all parameters have in common.
+        own: what each parameter has of its own, for the kernel.
+        factors: those of the learning rate, one for each parameter.
+        norm: the most that the norm of all gradients may be, or None.
+        clipped: whether each parameter's gradient is clipped.
+        decays: what of each parameter is added to its gradient, or None.
+        states: how many a parameter has.
+    """
+
+    kind: str
+    settings: tuple[Any, ...]
+    own: tuple[Any, ...]
+    factors: tuple[float, ...]
+    norm: float | None
+    clipped: tuple[bool, ...]
+    decays: tuple[float | None, ...]
+    states: int
+
+
+def recipe_of(optimizer: Any, given: Updates) -> Recipe | None:
+    """What a step of a plain optimizer computes with; None where no program does the same."""
+    clip, count = optimizer._grad_clip, len(given.parameters)
+    if type(clip) not in (type(None), ClipGradByGlobalNorm):
+        return None
+    if clip is not None and not updates.is_plain_clip(clip, given.gradients):
+        return None
+    decays = _decays(optimizer, given)
+    settings, own = _KINDS[type(optimizer)].settings(optimizer, given)
+    plain = (*settings, *(given.rates or ()), *(() if clip is None else (clip.clip_norm,)))
+    if decays is None or not all(type(it) in (float, int, bool, str) for it in plain):
+        return None
+    return Recipe(
+        type(optimizer).__name__,
+        settings,
+        own,
+        tuple(given.rates or [1.0] * count),
+        None if clip is None else float(clip.clip_norm),
+        tuple(updates.is_clipped(it) for it in given.parameters),
+        decays,
+        len(given.states),
+    )
+
+
+def _decays(optimizer: Any, given: Updates) -> tuple[float | None, ...] | None:
+    """What is added to each gradient, by `updates.regularize`; None where that is no decay of squares."""
+    common, own = optimizer.regularization, given.regularizers
+    if common is None and own is None:
+        return (None,) * len(given.parameters)
+    own = own or [None] * len(given.parameters)
+    if type(optimizer) is Momentum:
+        # Its kernel does a parameter's own decay of squares.
+        own = [None if type(it) is L2Decay else it for it in own]
+    elif type(optimizer)._create_regularization_of_grad is not Optimizer._create_regularization_of_grad:
+        return None
+    decays = [common if it is None else it for it in own]
+    if not all(it is None or type(it) is L2Decay and type(it._coeff) is float for it in decays):
+        return None
+    return tuple(None if it is None else it._coeff for it in decays)
+
+
+def update(recipe: Recipe, parameters: list[Any], gradients: list[Any], rate: Any, states: list[Any]) -> None:
+    """Appends the update to the program that is built: all are values of it, `states` one kind after the other."""
+    numbers = functools.cache(_number)
+    gradients = _clipped(recipe, gradients)
+    for at, decay in enumerate(recipe.decays):
+        if decay is not None:
+            gradients[at] = _C_ops.add_n([gradients[at], _C_ops.scale(parameters[at], numbers(decay), 0.0, True)])
+    rates = {
+        factor: rate if factor == 1.0 else _C_ops.scale(rate, numbers(float(factor)), 0.0, True)
+        for factor in recipe.factors
+    }
+    count = len(parameters)
+    for at, (parameter, gradient, factor, own) in enumerate(
+        zip(parameters, gradients, recipe.factors, recipe.own, strict=True)
+    ):
+        row = parameter, gradient, rates[factor], states[at::count]
+        _KINDS_BY_NAME[recipe.kind].append(row, recipe.settings, own, numbers)
+
+
+def _number(value: float) -> Any:
+    """A number that a kernel takes as it is: without this a program rounds it to 32 bits."""
+    return _C_ops.full([1], value, paddle.float64, core.CPUPlace())
+
+
+def _clipped(recipe: Recipe, gradients: list[Any]) -> list[Any]:
+    """`updates.clip_by_global_norm`."""
+    clipped = [at for at, clips in enumerate(recipe.clipped) if clips]
+    if recipe.norm is None or not clipped:
+        return list(gradients)
+    squares = [_C_ops.squared_l2_norm(gradients[at]) for at in clipped]
+    total = _C_ops.sum(_C_ops.stack(squares, 0), [], None, False)
+    norm = _C_ops.sqrt(_C_ops.sum(_C_ops.stack([total], 0), [], None, False))
+    most = paddle.full(shape=[1], dtype="float32", fill_value=recipe.norm)
+    rate = _C_ops.divide(most, _C_ops.maximum(norm, most))
+    answer = list(gradients)
+    for at in clipped:
+        answer[at] = _C_ops.multiply(gradients[at], rate)
+    return answer
+
+
+class _Kind(NamedTuple):
+    """What an optimizer's step computes with, of all and of each parameter, and the kernel that it calls for one."""
+
+    settings: Callable[[Any, Updates], tuple[tuple[Any, ...], tuple[Any, ...]]]
+    append: Callable[[tuple[Any, ...], tuple[Any, ...], Any, Callable[[float], Any]], None]
+
+
+def _alike(given: Updates) -> tuple[Any, ...]:
+    return (None,) * len(given.parameters)
+
+
+def _of_sgd(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return (), _alike(given)
+
+
+def _sgd(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
+    parameter, gradient, rate, _ = row
+    _C_ops.sgd_(parameter, rate, gradient, None, False)
+
+
+def _of_momentum(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    settings = optimizer._momentum, optimizer._use_nesterov, optimizer._rescale_grad
+    return settings, tuple(updates.decays_of_momentum(optimizer, given))
+
+
+def _momentum(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
+    parameter, gradient, rate, (velocity,) = row
+    momentum, nesterov, scale = settings
+    _C_ops.momentum_(parameter, gradient, velocity, rate, None, momentum, nesterov, *own, False, scale)
+
+
+def _of_adam(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return _settings_of_adam(optimizer), _alike(given)
+
+
+def _settings_of_adam(optimizer: Any) -> tuple[Any, ...]:
+    return optimizer._beta1, optimizer._beta2, optimizer._epsilon, optimizer._lazy_mode, optimizer._amsgrad
+
+
+def _of_adamw(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return (*_settings_of_adam(optimizer), optimizer._weight_decay), tuple(updates.decaying(optimizer, given))
+
+
+def _adam(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
+    _append_adam(_C_ops.adam_, row, settings, (), number)
+
+
+def _adamw(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
+    *common, decay = settings
+    _append_adam(_C_ops.adamw_, row, common, (1.0, decay, own), number)
+
+
+def _append_adam(
+    kernel: Any, row: tuple[Any, ...], settings: Sequence[Any], own: tuple[Any, ...], number: Callable[[float], Any]
+) -> None:
+    parameter, gradient, rate, (first, second, *most, power1, power2) = row
+    beta1, beta2, epsilon, lazy, amsgrad = settings
+    moments = first, second, most[0] if amsgrad else None, power1, power2, None, None
+    betas = number(beta1), number(beta2), number(epsilon)
+    kernel(parameter, gradient, rate, *moments, *betas, *own, lazy, 1000, False, False, amsgrad)
+
+
+_KINDS: dict[type, _Kind] = {
+    SGD: _Kind(_of_sgd, _sgd),
+    Momentum: _Kind(_of_momentum, _momentum),
+    Adam: _Kind(_of_adam, _adam),
+    AdamW: _Kind(_of_adamw, _adamw),
+}
+_KINDS_BY_NAME = {kind.__name__: row for kind, row in _KINDS.items()}

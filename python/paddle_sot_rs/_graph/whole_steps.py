@@ -1,0 +1,46 @@
+"""Train steps whose update is part of their program: what is asked in front of it, and what runs behind it.
+
+The calls of the step behind the program are made in any case. The list of gradients tells them what is left to do.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .. import _core
+from . import optimizers, updates
+
+
+def rate_of(optimizer: Any) -> Any:
+    """The learning rate that the next step takes, a tensor of one number.
+
+    None where a step is more than its recipe.
+    """
+    if not (optimizers.is_alone() and updates.can_fuse() and updates.are_paddles()):
+        return None
+    rate = optimizers.rate_of(optimizer)
+    if rate is not None:
+        optimizers.set_rate(optimizer, rate)
+    return rate
+
+
+def is_done(gradients: list[Any]) -> bool:
+    """Whether the program of a step has done what follows it: no gradients leave it."""
+    return gradients[0] is None
+
+
+def step_unless_done(note: Callable[[str], None] | None, optimizer: Any, gradients: list[Any]) -> Callable[[Any], Any]:
+    """`optimizers.step_of`, where the program has not done that."""
+    return _core.nothing if is_done(gradients) else optimizers.step_of(note, optimizer)
+
+
+def noting(note: Callable[[str], None] | None) -> Callable[..., Any]:
+    """`step_unless_done` that tells `note` why a step is Paddle's own."""
+    return functools.partial(step_unless_done, note)
+
+
+def clear_unless_done(optimizer: Any, to_zero: bool, gradients: list[Any]) -> Callable[..., Any]:
+    """What clears gradients, where the program has not left them as they were."""
+    return _core.nothing if is_done(gradients) else _core.clear_gradients

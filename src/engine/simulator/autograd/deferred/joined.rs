@@ -1,0 +1,220 @@
+//! A backward whose gradients are part of the graph: where a step of an optimizer and a clear
+//! follow it at once, and the graph may take those as well.
+//!
+//! The graph computes what arrives at each leaf, and runs without autograd; the deferred call adds
+//! it to the leaf, as the walk back to there does. Behind that nobody can tell: what the backward
+//! went through is freed in eager mode, so each result of the graph that has a history has one that
+//! no backward goes through again. Where a result has another one, the backward stays apart.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+
+use crate::abi;
+use crate::backend::BackendError;
+use crate::frame::Modules;
+use crate::graph::{Arg, SymbolId};
+use crate::obj::Obj;
+use crate::tracker::TrackerRef;
+use crate::variables::{Kind, TensorVar, VarId};
+
+use super::{Act, DeferredCall};
+use crate::simulator::tracer::function_graph::GraphInput;
+use crate::simulator::{Tracer, arguments, partial_gradients};
+
+/// Most operations of a graph, without those of its gradients: a longer one is run in pieces.
+const MOST: usize = 250;
+
+/// Most numbers of gradients that are copied to leaves: that takes as long as an operation which
+/// hands them on.
+const MOST_COPIED: i64 = 1 << 15;
+
+/// A step of an optimizer that follows a backward, and clears the gradients again: nobody sees
+/// those, and a program may update the parameters itself.
+#[derive(Clone, Debug)]
+pub struct WholeStep {
+    /// The instruction of the backward.
+    pub at: usize,
+    /// The optimizer.
+    pub optimizer: TrackerRef,
+    /// Whether gradients become zeros.
+    pub zeros: bool,
+    /// The leaves that gradients arrive at, and what arrives there.
+    pub arriving: Vec<(SymbolId, SymbolId)>,
+}
+
+/// Makes the gradients of a backward part of the graph, at the end of a trace, where a step and a
+/// clear follow it at once. The calls behind the graph are told then that they may have been done.
+/// `None` where the backward stays apart.
+pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
+    let calls: Vec<DeferredCall> = t.deferred.iter().take(3).cloned().collect();
+    let [backward, step, clear] = &calls[..] else {
+        return Ok(None);
+    };
+    if (backward.act, step.act, clear.act) != (Act::Backward, Act::Steps, Act::Clears) {
+        return Ok(None);
+    }
+    let args = |call: &DeferredCall| {
+        let mut given = Vec::new();
+        if let Kind::Partial { args, .. } = t.vars.kind(call.call) {
+            given.clone_from(args);
+        }
+        given
+    };
+    let (&[loss], &[optimizer], &[cleared, zeros]) =
+        (&args(backward)[..], &args(step)[..], &args(clear)[..])
+    else {
+        return Ok(None);
+    };
+    let zeros = t.const_value(zeros).and_then(|it| it.extract().ok());
+    let (Some(zeros), Some(source)) = (zeros, t.source(optimizer)) else {
+        return Ok(None);
+    };
+    let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(loss) else {
+        return Ok(None);
+    };
+    let is_apart = t.options.detours.apart.contains(&backward.at);
+    if is_apart || t.source(cleared).as_ref() != Some(&source) || !may_join(t, loss) {
+        return Ok(None);
+    }
+    let arriving = gradients(t, symbol)?;
+    if arriving.is_empty() {
+        return Ok(None);
+    }
+    let (mut leaves, mut made) = (Vec::new(), Vec::new());
+    for (leaf, gradient) in &arriving {
+        let Ok(gradient) = arguments::from_arg(t, &Arg::Symbol(*gradient), &[]) else {
+            return Ok(None);
+        };
+        leaves.push(t.wrap(leaf.value.bind(t.py), leaf.tracker.clone()));
+        made.push(gradient);
+    }
+    let size: i64 = arriving.iter().map(|(leaf, _)| size(t, leaf)).sum();
+    let arrives = match size > MOST_COPIED {
+        true => "arrive_uncopied",
+        false => "arrive",
+    };
+    let arrives =
+        t.py.module("paddle_sot_rs._graph.updates")?
+            .getattr(arrives)?;
+    let own = t.py.module("paddle_sot_rs._graph.whole_steps")?;
+    let note = t.options.note_own_step.clone();
+    let step = Obj::from(own.getattr("noting")?.call1((note,))?);
+    let clear = Obj::from(own.getattr("clear_unless_done")?);
+    let function = t.constant(&arrives);
+    let leaves = t.add(Kind::List(leaves));
+    let made = t.add(Kind::List(made));
+    let call = t.add(Kind::Partial {
+        function,
+        args: vec![leaves, made],
+        kwargs: Vec::new(),
+    });
+    if let Some(left) = t.left_behind.iter_mut().find(|it| **it == backward.call) {
+        *left = call;
+    }
+    for (at, deferred) in t.deferred.iter_mut().take(3).enumerate() {
+        match at {
+            0 => deferred.call = call,
+            1 => deferred.through = Some(step.clone()),
+            _ => deferred.through = Some(clear.clone()),
+        }
+        if at > 0 {
+            deferred.more = vec![made];
+        }
+    }
+    let arriving = arriving.into_iter().map(|(leaf, made)| (leaf.symbol, made));
+    Ok(Some(WholeStep {
+        at: backward.at,
+        optimizer: source,
+        zeros,
+        arriving: arriving.collect(),
+    }))
+}
+
+/// The gradients of a result, computed in the graph: those that arrive at leaves. None where it
+/// cannot hold them.
+fn gradients(t: &mut Tracer<'_>, symbol: SymbolId) -> PyResult<Vec<(GraphInput, SymbolId)>> {
+    let leaves = t.graph.inputs.iter();
+    let leaves = leaves.filter(|input| t.graph.sir.carries_gradient(input.symbol));
+    let leaves: Vec<GraphInput> = leaves.cloned().collect();
+    let callee = partial_gradients::callee(t.py)?;
+    let flag = |flag: bool| Arg::Const(Obj::from(PyBool::new(t.py, flag).to_owned().into_any()));
+    let inputs = leaves.iter().map(|leaf| Arg::Symbol(leaf.symbol)).collect();
+    let args = vec![
+        Arg::List(vec![Arg::Symbol(symbol)]),
+        Arg::List(inputs),
+        Arg::List(Vec::new()),
+        flag(false),
+        flag(false),
+        flag(true),
+    ];
+    t.graph.set_grad_enabled(true);
+    let loc = t.loc();
+    let made = t
+        .graph
+        .call_when_closed(t.py, callee, args, Vec::new(), loc);
+    let made = match made {
+        Ok(Arg::List(made)) => made,
+        Err(BackendError::Raised(err))
+            if !err.is_instance_of::<pyo3::exceptions::PyException>(t.py) =>
+        {
+            return Err(err);
+        }
+        refused => {
+            let why = refused.err().map(|err| err.to_string());
+            log::debug!(target: "paddle_sot_rs.backend", "a backward stays apart: {}", why.unwrap_or_default());
+            return Ok(Vec::new());
+        }
+    };
+    let made = made.iter().map(Arg::as_symbol);
+    let all = leaves.into_iter().zip(made);
+    Ok(all.filter_map(|(leaf, made)| Some((leaf, made?))).collect())
+}
+
+/// How many numbers an input has.
+fn size(t: &Tracer<'_>, input: &GraphInput) -> i64 {
+    let meta = t.graph.meta(input.symbol);
+    meta.map_or(0, |meta| meta.shape.iter().product())
+}
+
+/// Whether nothing but the backward looks at what the graph keeps for it.
+fn may_join(t: &Tracer<'_>, loss: VarId) -> bool {
+    t.backend.takes_gradients()
+        && abi::can_spend(t.py)
+        && t.graph.session().operations(t.graph.sir.statements.len()) <= MOST
+        && !has_sparse_gradients(t)
+        && partial_gradients::may_be_in_graph(t, loss)
+}
+
+/// Whether the gradient of a statement may be rows of a table, which no program makes.
+fn has_sparse_gradients(t: &Tracer<'_>) -> bool {
+    let sir = &t.graph.sir;
+    let mut statements = sir.statements.iter();
+    statements.any(|it| it.may_select_rows(t.py, &sir.symbols))
+}
+
+/// What another attempt is made for, in which the backward stays apart.
+pub const APART: &str = "somebody looks at what a backward goes through";
+
+/// Whether somebody could tell that a backward was part of the graph, of which `outputs` leave, or
+/// nothing is won. `least`: operations from which on a graph that trains is a program.
+pub fn is_seen(t: &Tracer<'_>, outputs: &[SymbolId], least: usize) -> PyResult<bool> {
+    let sir = &t.graph.sir;
+    let session = t.graph.session();
+    if !t.replays.operations.is_empty()
+        || sir.has_regions()
+        || session.eager_cost(t.py, sir) < least
+        || t.deferred
+            .iter()
+            .skip(1)
+            .any(|call| call.act == Act::Backward)
+    {
+        return Ok(true);
+    }
+    for output in outputs {
+        let is_made = !t.graph.is_input(*output) && sir.has_gradient(*output);
+        if is_made && !session.is_gone_through(t.py, *output)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,304 @@
+"""Train steps whose update is part of their program: nobody can tell, but by the time that they take."""
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from harness import translate
+from paddle import nn, optimizer
+from paddle.nn import functional as F
+from train_steps import FIRST, adam, adamw, check, described, given, momentum, perceptron, run, sgd, state, step
+
+pytestmark = pytest.mark.default_python
+
+
+class Convolutions(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.norm, self.head = nn.Conv2D(2, 4, 3, padding=1), nn.BatchNorm2D(4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.convolution(x.reshape([-1, 2, 2, 3]))))
+        return self.head(x.mean([2, 3]))
+
+
+class Tied(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.shift = self.create_parameter([12, 12]), self.create_parameter([12])
+        self.unused = self.create_parameter([3])
+
+    def forward(self, x):
+        for _ in range(3):
+            x = F.gelu(x @ self.weight + self.shift)
+        return x[:, :3] * self.shift[:3] + x[:, 3:6]
+
+
+class Attention(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.encoder(x.reshape([-1, 3, 4])).mean(1))
+
+
+def step_to_none(net, updates, x, y):
+    outputs = net(x)
+    loss = F.cross_entropy(outputs, y)
+    loss.backward()
+    updates.step()
+    updates.clear_grad(set_to_zero=False)
+    return loss, outputs.argmax(-1)
+
+
+def without_a_result(net, updates, x, y):
+    F.cross_entropy(net(x), y).backward()
+    updates.step()
+    updates.clear_grad()
+
+
+def with_a_schedule(net, updates, x, y):
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+    updates.step()
+    updates.clear_grad()
+    if isinstance(updates._learning_rate, optimizer.lr.LRScheduler):
+        updates._learning_rate.step()
+    return loss
+
+
+class Trainer:
+    def loss(self, net, x, y):
+        return F.cross_entropy(net(x), y)
+
+    def update(self, loss, updates):
+        loss.backward()
+        updates.step()
+        updates.clear_grad()
+
+
+def in_methods(net, updates, x, y):
+    trainer = Trainer()
+    loss = trainer.loss(net, x, y)
+    trainer.update(loss, updates)
+    return loss
+
+
+STEPS = (step, step_to_none, without_a_result, with_a_schedule, in_methods)
+
+
+@pytest.mark.parametrize("optimize", [sgd, momentum, adam, adamw])
+@pytest.mark.parametrize("make", [perceptron, Convolutions, Tied, Attention])
+def test_networks(make, optimize):
+    answers, translated = run(step, make, optimize)
+    check(answers, translated, 7 - FIRST)
+    assert sot.stats(translated).graphs == 1
+
+
+@pytest.mark.parametrize("optimize", [sgd, adamw])
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+def test_steps(step, optimize):
+    check(*run(step, perceptron, optimize), 7 - FIRST)
+
+
+@pytest.mark.parametrize("optimize", [sgd, momentum, adam])
+def test_double_precision(optimize):
+    check(*run(step, perceptron, optimize, dtype="float64"), 7 - FIRST)
+
+
+@pytest.mark.parametrize("backend", ["cinn", "onednn", "pylayer", "eager"])
+def test_other_backends_leave_it_apart(backend):
+    check(*run(step, perceptron, adamw, backend=backend), 0)
+
+
+def kinds_of_clips(clip):
+    return lambda net: optimizer.AdamW(0.01, parameters=net.parameters(), grad_clip=clip)
+
+
+@pytest.mark.parametrize("clip", [nn.ClipGradByNorm(0.2), nn.ClipGradByValue(0.01)], ids=["norm", "value"])
+def test_clips_of_other_kinds_stay_apart(clip):
+    check(*run(step, perceptron, kinds_of_clips(clip)), 0)
+
+
+def test_groups_stay_apart():
+    def optimize(net):
+        groups = [{"params": net[0].parameters()}, {"params": net[2].parameters(), "learning_rate": 0.1}]
+        return optimizer.AdamW(0.01, parameters=groups)
+
+    check(*run(step, perceptron, optimize), 0)
+
+
+def test_a_function_of_names_stays_apart():
+    """Nothing tells that it answers as it did."""
+    names = set()
+
+    def optimize(net):
+        names.add(net[0].weight.name)
+        return optimizer.AdamW(0.01, parameters=net.parameters(), apply_decay_param_fun=lambda name: name in names)
+
+    check(*run(step, perceptron, optimize), 0)
+
+
+def test_a_parameter_that_the_optimizer_has_not():
+    check(*run(step, perceptron, lambda net: optimizer.SGD(0.1, parameters=net[0].parameters())), 0)
+
+
+def test_a_parameter_twice():
+    def between(number, net, updates):
+        if number == 4:
+            updates._parameter_list[-1] = updates._parameter_list[0]
+
+    answers, translated = run(step, perceptron, momentum, between=between)
+    assert answers[0] == answers[1]
+    assert sot.stats(translated).whole_steps == 2
+
+
+@pytest.mark.parametrize("after", [1, 5])
+def test_an_exception_of_the_graph_leaves_all_as_it_was(after):
+    answers = []
+    for function in (step, translate(step, min_graph_size=0)):
+        paddle.seed(0)
+        net = perceptron()
+        updates = adamw(net)
+        seen = []
+        for number in range(8):
+            x, y = given(number)
+            if number == after:
+                y[1] = 7
+                with pytest.raises(Exception) as caught:  # noqa: PT011 - Paddle's own
+                    function(net, updates, x, y)
+                seen.append((caught.type, state(net, updates)))
+                continue
+            seen.append((described(function(net, updates, x, y)), state(net, updates)))
+        answers.append(seen)
+    assert answers[0] == answers[1]
+
+
+def test_nothing_goes_through_its_results_again():
+    translated = translate(step, min_graph_size=0)
+    paddle.seed(0)
+    net = perceptron()
+    updates = sgd(net)
+    for number in range(5):
+        loss = translated(net, updates, *given(number))
+    assert sot.stats(translated).whole_steps == 3
+    with pytest.raises(SystemError, match="calculate backward twice"):
+        loss.backward()
+    assert paddle.grad(2 * loss, [loss])[0].item() == 2.0
+
+
+def test_nan_checks():
+    """Kernels are looked at one by one then; the first one that is wrong raises."""
+
+    def between(number, net, updates):
+        paddle.set_flags({"FLAGS_check_nan_inf": number >= 4})
+
+    try:
+        answers, translated = run(step, perceptron, adamw, between=between)
+    finally:
+        paddle.set_flags({"FLAGS_check_nan_inf": False})
+    assert answers[0] == answers[1]
+    assert sot.stats(translated).whole_steps <= 2
+
+
+def with_a_break(net, updates, x, y):
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+    updates.step()
+    updates.clear_grad()
+    value = float(loss)
+    return loss * value
+
+
+def test_a_break_behind_it():
+    answers, translated = run(with_a_break, perceptron, momentum)
+    assert answers[0] == answers[1]
+    stats = sot.stats(translated)
+    assert stats.whole_steps == 7 - FIRST
+    assert len(stats.graph_breaks) == 1
+
+
+def adversarial(nets, updates, x, y):
+    """Both networks of a GAN; the second step has gradients for the first one's network as well."""
+    generator, critic = nets
+    fake = generator(x)
+    loss = critic(fake.detach()).mean() - critic(x).mean()
+    loss.backward()
+    updates[0].step()
+    updates[0].clear_grad()
+    other = -critic(generator(x)).mean()
+    other.backward()
+    updates[1].step()
+    updates[1].clear_grad()
+    return loss, other
+
+
+def test_two_steps_in_one_function():
+    answers, translated = [], translate(adversarial, min_graph_size=0)
+    for function in (adversarial, translated):
+        paddle.seed(0)
+        nets = nn.Sequential(nn.Linear(12, 12), nn.Tanh()), nn.Sequential(nn.Linear(12, 4), nn.Tanh(), nn.Linear(4, 1))
+        updates = momentum(nets[1]), momentum(nets[0])
+        seen = []
+        for number in range(8):
+            seen.append(described(function(nets, updates, *given(number))))
+            seen.extend(state(*pair) for pair in zip(nets, updates[::-1], strict=True))
+        answers.append(seen)
+    assert answers[0] == answers[1]
+    # The first one's gradients are not cleared between its steps.
+    assert sot.stats(translated).whole_steps == 0
+
+
+def test_a_second_step_whose_other_network_is_frozen():
+    def frozen(nets, updates, x, y):
+        generator, critic = nets
+        loss = critic(generator(x).detach()).mean() - critic(x).mean()
+        loss.backward()
+        updates[0].step()
+        updates[0].clear_grad()
+        for parameter in critic.parameters():
+            parameter.stop_gradient = True
+        other = -critic(generator(x)).mean()
+        other.backward()
+        updates[1].step()
+        updates[1].clear_grad()
+        for parameter in critic.parameters():
+            parameter.stop_gradient = False
+        return loss, other
+
+    answers, translated = [], translate(frozen, min_graph_size=0)
+    for function in (frozen, translated):
+        paddle.seed(0)
+        nets = nn.Sequential(nn.Linear(12, 12), nn.Tanh()), nn.Sequential(nn.Linear(12, 4), nn.Tanh(), nn.Linear(4, 1))
+        updates = momentum(nets[1]), momentum(nets[0])
+        seen = []
+        for number in range(8):
+            seen.append(described(function(nets, updates, *given(number))))
+            seen.extend(state(*pair) for pair in zip(nets, updates[::-1], strict=True))
+        answers.append(seen)
+    assert answers[0] == answers[1]
+    assert sot.stats(translated).whole_steps > 0
+
+
+def test_negative_zeros_of_gradients_stay():
+    """Eager mode hands a gradient on to a leaf whose gradient was cleared; nothing is added to a zero."""
+
+    def step(net, updates, x, y):
+        loss = (net.weight * x).sum() + (net.bias * y).sum()
+        for _ in range(6):
+            loss = loss * 1.0
+        loss.backward()
+        updates.step()
+        updates.clear_grad()
+        return loss
+
+    answers = []
+    for function in (step, translate(step, min_graph_size=0)):
+        net = nn.Linear(2, 2)
+        for parameter in net.parameters():
+            parameter.set_value(paddle.full_like(parameter, -0.0))
+        updates = optimizer.SGD(1.0, parameters=net.parameters())
+        for _ in range(5):
+            function(net, updates, paddle.full([2, 2], -0.0), paddle.full([2], -0.0))
+        answers.append([(1 / each).tolist() for each in net.parameters()])
+    assert answers[0] == answers[1]
