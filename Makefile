@@ -9,7 +9,7 @@ export GLOG_minloglevel ?= 2
 PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist loadfile --max-worker-restart=1
 
 .PRECIOUS: .venv/%/ready
-.PHONY: demo test test-all test-paddle-3.2 dist site crates bench zoo differential probe-ops docstrings cpython build lint rust-test clean
+.PHONY: demo test test-all test-paddle-3.2 dist site crates bench zoo differential probe-ops snapshots docstrings cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
 check-tools:
@@ -54,6 +54,11 @@ differential: check-tools
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family nests --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family between --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family containers --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
+
+# Accepts what translations are made of: `tests/python/codegen/test_snapshots.py`.
+snapshots: check-tools
+	@for v in $(FOUND); do $(MAKE) --no-print-directory build-$$v && \
+	  .venv/$$v/bin/python -m pytest -q --accept tests/python/codegen/test_snapshots.py || exit 1; done
 
 # What the table of operators says, tried on the installed Paddle: rows that are wrong, or name nothing any more.
 probe-ops: build
