@@ -77,6 +77,7 @@ lint: check-tools .venv/$(DEFAULT)/ready
 	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) cargo clippy -q --workspace --all-targets -- -D warnings
 	$(call BIN,$(DEFAULT)) -m ruff check .
 	$(call BIN,$(DEFAULT)) -m ruff format --check .
+	$(call BIN,$(DEFAULT)) -m mypy
 
 rust-test: check-tools .venv/$(DEFAULT)/ready
 	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) PYTHONHOME=$$(.ci/find-python $(DEFAULT) --prefix) \

@@ -182,8 +182,8 @@ def _first(fixed: SavedProgram, saved: SavedProgram, feed: dict[str, Any], state
         [op for op in program.global_block().ops if not op.name().startswith(_OF_SIZES) and _is_dense(op)]
         for program in (fixed.program, saved.program)
     ]
-    names = [[op.name() for op in ops] for ops in ways]
-    for one, other, length in difflib.SequenceMatcher(None, *names, autojunk=False).get_matching_blocks():
+    left, right = ([op.name() for op in ops] for ops in ways)
+    for one, other, length in difflib.SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
         for step in range(length):
             a, b = ways[0][one + step], ways[1][other + step]
             try:

@@ -282,7 +282,8 @@ def _place_outermost(program: Any, weights: list[Any], unknown: Unknown, has_ite
 
 def _dtypes(operations: list[Any]) -> list[str]:
     """What computes in which type, by the names of operators."""
-    halves, floats = set(), set()
+    halves: set[str] = set()
+    floats: set[str] = set()
     for op in operations:
         if op.name() not in (*CONSTANTS, *_CONVERSIONS):
             in_halves = op.has_attr("mkldnn_data_type") and op.attrs()["mkldnn_data_type"] == "bfloat16"

@@ -106,7 +106,8 @@ class Steady:
     def _move(self, program: Any, weights: list[Any], moved: list[Any], made: list[Any]) -> list[Any]:
         if not made:
             return []
-        apart, mapping, copies = paddle.static.Program(), pir.IrMapping(), {}
+        apart, mapping = paddle.static.Program(), pir.IrMapping()
+        copies: dict[int, Any] = {}
         with paddle.static.program_guard(apart):
             inputs = [stand_in(f"sot_w{at}", value) for at, value in enumerate(weights)]
             for value, copy in zip(weights, inputs, strict=True):
