@@ -66,7 +66,7 @@ static TENSOR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 fn tensor_class(py: Python<'_>) -> PyResult<*mut pyo3::ffi::PyTypeObject> {
     let class = TENSOR.get_or_try_init(py, || {
-        let class = py.module("paddle")?.getattr("Tensor")?;
+        let class = py.paddle()?.getattr("Tensor")?;
         Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
     })?;
     Ok(class.bind(py).as_type_ptr())

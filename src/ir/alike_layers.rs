@@ -31,7 +31,7 @@ pub(super) struct Pairs {
 impl Pairs {
     pub(super) fn new(py: Python<'_>) -> PyResult<Self> {
         Ok(Self {
-            makers: Obj::from(py.module("paddle")?.getattr("ParamAttr")?),
+            makers: Obj::from(py.paddle()?.getattr("ParamAttr")?),
             tensors: Vec::new(),
             layers: FxHashMap::default(),
         })

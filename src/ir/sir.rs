@@ -1,5 +1,6 @@
 //! [`StatementIr`]: what was captured, as pure symbols.
 
+use paddle_sot_ops::paddle::is_name_of_paddle;
 use std::fmt;
 use std::sync::Arc;
 
@@ -162,7 +163,7 @@ impl Callee {
             Self::Method(name) | Self::Attribute(name) => {
                 names.push(name.to_string());
                 let method = py
-                    .module("paddle")
+                    .paddle()
                     .and_then(|paddle| paddle.getattr("Tensor")?.getattr(&**name));
                 names.extend(method.ok().and_then(|method| paddle_name(&method)));
                 names.dedup();
@@ -181,8 +182,7 @@ fn paddle_name(function: &Bound<'_, PyAny>) -> Option<String> {
         // Those that do what one of Paddle's does say which.
         return function.getattr("like_paddles").ok()?.extract().ok();
     }
-    let is_of_paddle = module == "paddle" || module.starts_with("paddle.");
-    if !is_of_paddle || name.is_empty() {
+    if !is_name_of_paddle(&module) || name.is_empty() {
         return None;
     }
     match name.strip_prefix('_') {

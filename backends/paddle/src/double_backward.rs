@@ -156,7 +156,7 @@ impl Run {
         };
         let bits = self.arrived.load(Ordering::Relaxed);
         let bits: Vec<bool> = (0..*outputs).map(|at| bits >> at & 1 == 1).collect();
-        let bits = py.module("numpy")?.call_method1("array", (bits,))?;
+        let bits = py.numpy()?.call_method1("array", (bits,))?;
         signal.bind(py).call_method1("set_value", (bits,))?;
         Ok(())
     }

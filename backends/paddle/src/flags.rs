@@ -27,9 +27,7 @@ pub fn get<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Bound<
 pub fn set<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> PyResult<()> {
     let flags = PyDict::new(py);
     flags.set_item(name, value)?;
-    py.module("paddle")?
-        .call_method1("set_flags", (flags,))
-        .map(drop)
+    py.paddle()?.call_method1("set_flags", (flags,)).map(drop)
 }
 
 /// Makes a run whose executor is made for it, and whose operators write into buffers of their own.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use paddle_sot::abi;
-use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
+use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph, DEFAULT};
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolId};
 use pyo3::prelude::*;
@@ -413,7 +413,7 @@ impl CompiledGraph for PaddleGraph {
         if self.trains {
             "paddle (forward and backward)"
         } else {
-            "paddle"
+            DEFAULT
         }
     }
 

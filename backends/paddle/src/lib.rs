@@ -56,7 +56,7 @@ pub const MIN_GRAPH_SIZE: usize = 6;
 
 impl GraphBackend for PaddleBackend {
     fn name(&self) -> &str {
-        "paddle"
+        backend::DEFAULT
     }
 
     fn configure(&mut self, _py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -210,7 +210,7 @@ fn call_by_call(
 }
 
 inventory::submit! {
-    BackendRegistration { name: "paddle", make: || Box::new(PaddleBackend) }
+    BackendRegistration { name: backend::DEFAULT, make: || Box::new(PaddleBackend) }
 }
 
 /// Makes sure that the linker keeps this crate's registration.

@@ -66,7 +66,7 @@ static DEQUE: OnceLock<usize> = OnceLock::new();
 /// Makes deques known to the guards.
 pub fn know_deques(py: Python<'_>) -> PyResult<()> {
     if DEQUE.get().is_none() {
-        let class = py.module("collections")?.getattr("deque")?;
+        let class = py.collections()?.getattr("deque")?;
         // The class lives as long as the process.
         DEQUE.get_or_init(|| class.into_ptr() as usize);
     }

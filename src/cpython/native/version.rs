@@ -175,7 +175,7 @@ pub fn order_of(py: Python<'_>, dict: usize) -> Order {
 
 /// Whether the number changes with every change of the order, and only then: tried.
 fn orders_work(py: Python<'_>) -> PyResult<bool> {
-    let ordered = py.module("collections")?.getattr("OrderedDict")?.call0()?;
+    let ordered = py.collections()?.getattr("OrderedDict")?.call0()?;
     let version = || order_version(ordered.as_ptr() as usize);
     ordered.set_item("moved", 0)?;
     for round in 0..40 {

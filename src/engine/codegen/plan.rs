@@ -132,7 +132,7 @@ fn finish(plan: Plan, demand: Demand, shared: Shared) -> Emission {
 
 /// A function object; cells for free variables are placeholders, which resume code overwrites.
 pub fn function(py: Python<'_>, code: &Bound<'_, PyAny>, globals: &Obj) -> PyResult<Obj> {
-    let types = py.module("types")?;
+    let types = py.types()?;
     let cell = types.getattr("CellType")?;
     let count = code.getattr("co_freevars")?.len()?;
     let cells = (0..count)

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use super::TrackerRef;
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::BUILTINS;
 pub use crate::native::{Type, Value};
 use crate::obj::{self, Obj};
 
@@ -112,7 +113,7 @@ fn shown(function: &Obj) -> String {
         let name = obj::name_of(function).unwrap_or_default();
         let module = function.getattr("__module__");
         match module.and_then(|module| module.extract::<String>()) {
-            Ok(module) if module != "builtins" => format!("{module}.{name}"),
+            Ok(module) if module != BUILTINS => format!("{module}.{name}"),
             _ => name,
         }
     })

@@ -36,9 +36,7 @@ static ARRAY: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
 /// Whether this is a NumPy array, and no subclass.
 pub fn is_array(py: Python<'_>, object: Ptr) -> bool {
     let class = ARRAY.get_or_init(py, || {
-        let class = py
-            .module("numpy")
-            .and_then(|numpy| numpy.getattr("ndarray"));
+        let class = py.numpy().and_then(|numpy| numpy.getattr("ndarray"));
         class.ok().map(Bound::unbind)
     });
     class

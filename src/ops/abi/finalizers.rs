@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyFunction, PyList, PyModule, PyType};
 use rustc_hash::FxHashMap;
 
 use super::prepared_step::is_own_callback;
-use crate::paddle::Paddle;
+use crate::paddle::{Paddle, is_name_of_paddle};
 use paddle_sot_cpython::frame::Modules;
 
 use paddle_sot_cpython::native::{self, Ptr, is_tracked, is_weakly_referenced, to_bound};
@@ -223,7 +223,7 @@ fn is_users(destructor: &Bound<'_, PyAny>) -> bool {
     let module = destructor.getattr("__module__");
     let module = module.and_then(|module| module.extract::<String>());
     destructor.is_instance_of::<PyFunction>()
-        && !module.is_ok_and(|module| module.split('.').next() == Some("paddle"))
+        && !module.is_ok_and(|module| is_name_of_paddle(&module))
 }
 
 /// Whether a weak reference to it has a callback.

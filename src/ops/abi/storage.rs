@@ -75,7 +75,7 @@ pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
 /// A row lies inside of what it is a row of, another tensor elsewhere.
 fn self_test(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
     let make = |dtype: &str| {
-        let paddle = py.module("paddle")?;
+        let paddle = py.paddle()?;
         paddle.call_method1("full", (vec![4, 6], 0, dtype))
     };
     let (one, other) = (make("float32")?, make("int64")?);
@@ -92,7 +92,7 @@ fn self_test(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
 
 /// A leaf has no gradient, and then the one that it says.
 fn finds_gradients(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
-    let paddle = py.module("paddle")?;
+    let paddle = py.paddle()?;
     let leaf = paddle.call_method1("full", (vec![4], 1.0, "float32"))?;
     let had = reader.place_of_gradient(leaf.as_ptr());
     leaf.setattr("stop_gradient", false)?;

@@ -106,7 +106,7 @@ pub(super) fn tensor_of(object: *mut ffi::PyObject) -> *const c_void {
 /// Finds where `stop_gradient` lies and compares every field with the attributes.
 fn self_test(py: Python<'_>, reader: &mut Reader) -> Result<(), String> {
     let run = |reader: &mut Reader| -> PyResult<Option<String>> {
-        let paddle = py.module("paddle")?;
+        let paddle = py.paddle()?;
         let mut samples = Vec::new();
         for (shape, dtype, stop) in [
             (vec![], "float32", true),

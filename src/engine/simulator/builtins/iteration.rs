@@ -258,7 +258,7 @@ fn is_number(t: &mut Tracer<'_>, value: VarId) -> bool {
 }
 
 fn sum_of_numbers(t: &mut Tracer<'_>, numbers: Vec<VarId>, start: VarId) -> Step<VarId> {
-    let function = t.original("builtins", "sum")?;
+    let function = t.builtin("sum")?;
     let numbers = t.add(Kind::List(numbers));
     fold::call_object(t, &function, &[numbers, start], &[])
 }

@@ -221,7 +221,7 @@ pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<
     }
     match attributes::try_get(t, object, name) {
         Err(Stop::Raise(exception)) => {
-            let class = t.original("builtins", "AttributeError")?;
+            let class = t.builtin("AttributeError")?;
             let class = t.constant(&class);
             if exceptions::matches(t, exception, class)? {
                 Ok(None)

@@ -189,7 +189,7 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
 
 /// A dim as a number of the graph.
 fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<SymbolId> {
-    let shape = t.py.module("paddle")?.getattr("shape")?;
+    let shape = t.py.paddle()?.getattr("shape")?;
     let loc = t.loc();
     let callee = Callee::Api(Obj::from(shape));
     let given = vec![Arg::Symbol(symbol)];

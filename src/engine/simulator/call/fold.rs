@@ -325,6 +325,6 @@ pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     for arg in args {
         classes::check_member(t, *arg, &[&names[0], &names[1]])?;
     }
-    let function = t.original("operator", name)?;
+    let function = t.operator(name)?;
     call_object(t, &function, args, &[])
 }

@@ -412,7 +412,7 @@ fn collect(t: &mut Tracer<'_>, answer: &Answer, value: VarId, found: &mut Vec<Va
 
 /// Zeros in front of the loop, in place of what it may return: nobody ever sees them.
 pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<SymbolId> {
-    let paddle = t.py.module("paddle")?;
+    let paddle = t.py.paddle()?;
     let dtype = Obj::from(PyString::new(t.py, leaf.meta.dtype.as_str()).into_any());
     let zero = t.int(0);
     let zero = match t.value(zero) {

@@ -167,7 +167,7 @@ pub fn called(
         return Ok(None);
     }
     // The hash of NaN is that of the object.
-    let hash = t.original("builtins", "hash")?;
+    let hash = t.builtin("hash")?;
     if function.is(&hash)
         && args
             .iter()

@@ -58,7 +58,7 @@ pub fn compute<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
 ) -> Step<Bound<'py, PyAny>> {
-    let numpy = t.py.module("numpy")?;
+    let numpy = t.py.numpy()?;
     let errors = PyDict::new(t.py);
     errors.set_item("all", "raise")?;
     let state = numpy.call_method("errstate", (), Some(&errors))?;
@@ -135,7 +135,7 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
 
 /// Whether an operator of a scalar leaves the answer to the tensor on its right.
 pub fn defer_to_tensors(py: Python<'_>) -> PyResult<bool> {
-    let tensor = py.module("paddle")?.getattr("Tensor")?;
+    let tensor = py.paddle()?.getattr("Tensor")?;
     let asked = tensor.getattr_opt("__array_ufunc__")?;
     Ok(asked.is_some_and(|answer| answer.is_none()))
 }
@@ -154,7 +154,7 @@ pub fn of_bool(
     let (Some(given), true) = (given, dtype.is_floating() && SCALES.contains(&name)) else {
         return Ok(None);
     };
-    let function = Obj::from(t.py.module("paddle")?.getattr(FULL_LIKE)?);
+    let function = Obj::from(t.py.paddle()?.getattr(FULL_LIKE)?);
     let number: f64 = if given.is_truthy()? { 1.0 } else { 0.0 };
     let number = t.constant(PyFloat::new(t.py, number).as_any());
     let args = [tensor, number];
@@ -269,7 +269,7 @@ pub fn size(t: &mut Tracer<'_>, item: VarId) -> Step<Option<Obj>> {
     if !matches!(t.kind(item), Kind::Scalar) {
         return Ok(None);
     }
-    let class = t.py.module("numpy")?.getattr("int64")?;
+    let class = t.py.numpy()?.getattr("int64")?;
     match t.value(item).filter(|value| value.get_type().is(&class)) {
         // Where a program is built, Paddle takes Python's numbers only.
         Some(value) => Ok(Some(Obj::from(value.call_method0("item")?))),

@@ -323,7 +323,7 @@ fn is_of_default_dtype(t: &mut Tracer<'_>, number: VarId) -> Step<()> {
 }
 
 fn default_dtype(t: &Tracer<'_>) -> Step<DType> {
-    let name = t.py.module("paddle")?.call_method0("get_default_dtype")?;
+    let name = t.py.paddle()?.call_method0("get_default_dtype")?;
     match DType::from_name(&name.str()?.to_string()) {
         Some(dtype) => Ok(dtype),
         None => t.stop(BreakId::OperatorArguments, "an unknown default dtype"),

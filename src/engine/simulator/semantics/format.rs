@@ -25,10 +25,10 @@ pub fn format_value(
         }
     }
     if conversion != 0 {
-        let function = t.original("builtins", name)?;
+        let function = t.builtin(name)?;
         value = fold::call_object(t, &function, &[value], &[])?;
     }
-    let format = t.original("builtins", "format")?;
+    let format = t.builtin("format")?;
     match spec {
         Some(spec) => fold::call_object(t, &format, &[value, spec], &[]),
         None => fold::call_object(t, &format, &[value], &[]),

@@ -163,7 +163,7 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
         }
         // As if the inner one raised StopIteration: CLEANUP_THROW takes its value.
         Ok(Resumed::Returned(value)) => {
-            let class = t.original("builtins", "StopIteration")?;
+            let class = t.builtin("StopIteration")?;
             let stop = exceptions::new(t, &class, vec![value]);
             raise_in(t, frame, stop)
         }
@@ -323,7 +323,7 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
         t.vars.update(generator, |var| var.kind = ended);
         return Ok(t.none());
     }
-    let class = t.original("builtins", "GeneratorExit")?;
+    let class = t.builtin("GeneratorExit")?;
     let exit = exceptions::new(t, &class, Vec::new());
     match resume(t, generator, Sent::Exception(exit)) {
         Ok(Resumed::Yielded(_)) => t.stop(

@@ -39,7 +39,7 @@ fn by_interpreter(t: &mut Tracer<'_>, id: VarId) {
 }
 
 fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Step<Bound<'py, PyType>> {
-    let class = t.original("builtins", name)?;
+    let class = t.builtin(name)?;
     Ok(class.cast_into::<PyType>().map_err(PyErr::from)?)
 }
 

@@ -55,7 +55,7 @@ pub(in crate::simulator) fn has_next(
 
 /// The parts of a list of layers that holds none.
 pub(in crate::simulator) fn no_parts(t: &Tracer<'_>) -> Step<Kind> {
-    let class = t.py.module("collections")?.getattr("OrderedDict")?;
+    let class = t.py.collections()?.getattr("OrderedDict")?;
     Ok(Kind::Dict(DictVar {
         class: Some(Obj::from(class)),
         ..DictVar::default()

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyList, PyString};
 
 use crate::bytecode::BinOp;
+use crate::frame::OPERATOR;
 use crate::obj::text_of;
 use crate::variables::{Kind, VarId};
 
@@ -37,7 +38,7 @@ fn text(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
     let Some((before, behind)) = around.split_once("[]") else {
         return Ok(None);
     };
-    let show = t.original("builtins", "repr")?;
+    let show = t.builtin("repr")?;
     let mut parts = vec![t.str(&format!("{before}["))];
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
@@ -87,7 +88,7 @@ pub fn shown<'py>(
     function: &Bound<'py, PyAny>,
     args: &[VarId],
 ) -> Step<Option<VarId>> {
-    let of_builtins = |name: &str| provenance::is_of_python(function, "builtins", name);
+    let of_builtins = |name: &str| provenance::is_builtin(function, name);
     if let [value] = *args {
         if ["str", "repr", "ascii", "format"]
             .into_iter()
@@ -96,7 +97,7 @@ pub fn shown<'py>(
             return text(t, value);
         }
     }
-    let modulo = provenance::is_of_python(function, "operator", BinOp::Rem.stem());
+    let modulo = provenance::is_of_python(function, OPERATOR, BinOp::Rem.stem());
     if let (true, [pattern, values]) = (modulo, args) {
         let plain = t.const_str(*pattern);
         if !plain.is_some_and(|plain| is_plain_percent(&plain)) {

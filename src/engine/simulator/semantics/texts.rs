@@ -7,6 +7,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 
+use crate::frame::OPERATOR;
 use crate::variables::{Kind, TextPart, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
@@ -63,7 +64,7 @@ pub fn shown(
 fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> Step<bool> {
     const UNLIMITED: [&str; 3] = ["hex", "oct", "bin"];
     if matches!(t.kind(id), Kind::Int(_)) && dynamic_scalar::is_given(t, id) {
-        let of_python = |name: &&str| provenance::is_of_python(function, "builtins", name);
+        let of_python = |name: &&str| provenance::is_builtin(function, name);
         return Ok(UNLIMITED.iter().any(of_python) || dynamic_scalar::is_computed(t, id)?);
     }
     let items = t.kind(id).exact_tuple().map(<[VarId]>::to_vec);
@@ -125,12 +126,12 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
     if SHOW
         .iter()
-        .any(|name| provenance::is_of_python(function, "builtins", name))
+        .any(|name| provenance::is_builtin(function, name))
     {
         return Ok(true);
     }
     // `"%d" % number`
-    if provenance::is_of_python(function, "operator", "mod") {
+    if provenance::is_of_python(function, OPERATOR, "mod") {
         return Ok(args
             .first()
             .is_some_and(|text| t.const_str(*text).is_some()));

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 
-use crate::frame::Modules;
+use crate::frame::{Modules, PADDLE};
 use crate::graph::{Callee, DType, TensorMeta, is_in_place};
 use crate::obj::{Obj, module_and_name, text_of};
 use crate::ops::{ASSIGN, Fact, TO_TENSOR, WHERE, knows};
@@ -96,7 +96,7 @@ fn limits(
     let ([dtype], []) = (args, kwargs) else {
         return Ok(None);
     };
-    let paddle = t.py.module("paddle")?;
+    let paddle = t.py.paddle()?;
     let known = ["finfo", "iinfo"]
         .into_iter()
         .any(|name| paddle.getattr(name).is_ok_and(|one| one.is(function)));
@@ -333,12 +333,12 @@ pub fn try_call<'py>(
             .find_map(|(name, value)| (&**name == "output").then_some(*value)),
         _ => None,
     };
-    if name == WHERE && object.is(&t.py.module("paddle")?.getattr(WHERE)?) {
+    if name == WHERE && object.is(&t.py.paddle()?.getattr(WHERE)?) {
         if let Some(result) = choice(t, args, kwargs)? {
             return Ok(Some(result));
         }
     }
-    if name == "add_n" && object.is(&t.py.module("paddle")?.getattr("add_n")?) {
+    if name == "add_n" && object.is(&t.py.paddle()?.getattr("add_n")?) {
         if let Some(result) = sum(t, args, kwargs)? {
             return Ok(Some(result));
         }
@@ -367,7 +367,7 @@ pub fn try_call<'py>(
 
 /// Whether this is the public function of that name.
 fn is_of_paddle(t: &Tracer<'_>, function: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
-    for home in ["paddle", "paddle.nn.functional"] {
+    for home in [PADDLE, "paddle.nn.functional"] {
         let known = t.py.module(home)?.getattr_opt(name)?;
         if known.is_some_and(|known| known.is(function)) {
             return Ok(true);

@@ -264,7 +264,7 @@ pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
 /// # Errors
 /// When Paddle cannot make it.
 pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<Bound<'py, PyAny>> {
-    let paddle = array.py().module("paddle")?;
+    let paddle = array.py().paddle()?;
     match maker {
         ArrayMaker::ToTensor(None) => paddle.call_method1(TO_TENSOR, (array,)),
         ArrayMaker::ToTensor(Some(dtype)) => {
@@ -365,7 +365,7 @@ fn warned(t: &Tracer<'_>) -> PyResult<bool> {
     if is_done()? {
         return Ok(true);
     }
-    let paddle = t.py.module("paddle")?;
+    let paddle = t.py.paddle()?;
     let empty: [i64; 0] = [];
     let zero = paddle.call_method1("zeros", (empty,))?;
     Ok(paddle.call_method1(TO_TENSOR, (zero,)).is_ok() && is_done()?)

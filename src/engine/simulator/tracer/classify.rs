@@ -8,6 +8,7 @@ use pyo3::types::{
     PyDict, PyFrozenSet, PyFunction, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
 };
 
+use crate::frame::BUILTINS;
 use crate::graph::TensorMeta;
 use crate::guard::{GuardKind, TensorGuard};
 use crate::native;
@@ -464,7 +465,7 @@ fn is_python_class(class: &Bound<'_, PyType>) -> bool {
     let module = of_type(class, "__module__").and_then(|module| module.extract::<String>().ok());
     let names = of_type(class, "__dict__");
     flags.is_some_and(|flags| flags & HEAPTYPE != 0)
-        && module.is_some_and(|module| module != "builtins")
+        && module.is_some_and(|module| module != BUILTINS)
         && names.is_some_and(|names| names.contains("__module__").unwrap_or(false))
 }
 

@@ -25,7 +25,7 @@ const OF_NUMBERS: &[&str] = &["prod", "sum", "max", "min", "mean", "amax", "amin
 
 /// What is NumPy's, and what is done with calls of it.
 pub(super) fn known(py: Python<'_>) -> PyResult<Vec<(Bound<'_, PyAny>, Action)>> {
-    let numpy = py.module("numpy")?;
+    let numpy = py.numpy()?;
     let ufunc = numpy.getattr("ufunc")?;
     let mut found = Vec::new();
     let namespace = numpy.getattr("__dict__")?.cast_into::<PyDict>()?;

@@ -272,7 +272,7 @@ pub(super) const ROWS: &[Row] = &[
             if !(a.is_empty() && k.is_empty()) {
                 return wrong(t, "get_default_dtype");
             }
-            let v = t.py.module("paddle")?.call_method0("get_default_dtype")?;
+            let v = t.py.paddle()?.call_method0("get_default_dtype")?;
             Ok(t.constant(&v))
         }),
     ),
@@ -307,7 +307,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn shape_statement(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
-    let function = t.py.module("paddle")?.getattr("shape")?;
+    let function = t.py.paddle()?.getattr("shape")?;
     let callee = crate::graph::Callee::Api(Obj::from(function));
     tensors::capture(t, callee, None, &[tensor], &[], &mut |_| None)
 }

@@ -207,7 +207,7 @@ fn constant(
     let Some((dtype, meta)) = crate::simulator::tensor_scalar::number_meta(t, value)? else {
         return Ok(None);
     };
-    let full = Obj::from(t.py.module("paddle")?.getattr(FULL)?);
+    let full = Obj::from(t.py.paddle()?.getattr(FULL)?);
     let symbol = cut.constant(&full, value.clone(), dtype, meta.clone());
     Ok(Some((BlockOutput::Inner(symbol), meta, true)))
 }

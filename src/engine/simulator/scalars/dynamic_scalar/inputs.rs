@@ -146,7 +146,7 @@ pub fn is_single_int(value: i64) -> bool {
 
 /// A tensor of these dims that has the digits of a number that is known.
 pub fn filled(t: &mut Tracer<'_>, dims: &[i64], id: VarId, dtype: DType) -> Step<VarId> {
-    let full = Obj::from(t.py.module("paddle")?.getattr(FULL)?);
+    let full = Obj::from(t.py.paddle()?.getattr(FULL)?);
     let dims = dims.iter().map(|dim| t.int(*dim)).collect();
     let args = [t.add(Kind::List(dims)), id, t.str(dtype.as_str())];
     tensors::capture(t, Callee::Api(full), None, &args, &[], &mut |_| None)
@@ -217,7 +217,7 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     if !matches!(known, Some(DType::Int64 | DType::Float64)) {
         return Ok(None);
     }
-    let scale = Obj::from(t.py.module("paddle")?.getattr("scale")?);
+    let scale = Obj::from(t.py.paddle()?.getattr("scale")?);
     let factor = t.add(Kind::SymNumber(symbol));
     let args = [tensor, factor];
     tensors::capture(t, Callee::Api(scale), None, &args, &[], &mut |_| None).map(Some)
@@ -265,7 +265,7 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
 pub fn tensor_of<'py>(py: Python<'py>, value: Value, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
     static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let full = FUNCTION
-        .get_or_try_init(py, || py.module("paddle")?.getattr(FULL).map(Bound::unbind))?
+        .get_or_try_init(py, || py.paddle()?.getattr(FULL).map(Bound::unbind))?
         .bind(py);
     let shape: [i64; 0] = [];
     let dtype = PyString::intern(py, dtype.as_str());

@@ -13,7 +13,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use smallvec::SmallVec;
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::frame::Modules;
+use crate::frame::{Modules, PADDLE};
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::ops::{ASTYPE, FULL, TO_TENSOR};
@@ -73,7 +73,7 @@ fn truth_of_tensor(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<S
     }
     let py = t.py;
     let positive = POSITIVE.get_or_try_init(py, || -> PyResult<bool> {
-        let negative = py.module("paddle")?.call_method1(TO_TENSOR, (-1.0,))?;
+        let negative = py.paddle()?.call_method1(TO_TENSOR, (-1.0,))?;
         Ok(!negative.is_truthy()?)
     })?;
     if !positive {
@@ -163,7 +163,7 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
         Arg::Const(value.clone()),
         Arg::Const(dtype),
     ];
-    Ok(function(t, "paddle", FULL, args)?.as_symbol())
+    Ok(function(t, PADDLE, FULL, args)?.as_symbol())
 }
 
 /// The operands of an operator (`None`: a comparison). A number next to a tensor takes the tensor's dtype, as Python

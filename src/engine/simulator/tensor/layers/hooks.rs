@@ -184,7 +184,7 @@ fn named_arguments(t: &mut Tracer<'_>, kwargs: &Kwargs) -> Step<VarId> {
 
 /// `isinstance(result, tuple)`
 fn is_tuple(t: &mut Tracer<'_>, result: VarId) -> Step<bool> {
-    let tuple = t.original("builtins", "tuple")?;
+    let tuple = t.builtin("tuple")?;
     let tuple = t.constant(&tuple);
     is_instance(t, result, tuple)
 }

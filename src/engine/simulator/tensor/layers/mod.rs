@@ -53,7 +53,7 @@ pub(in crate::simulator) fn registry<'py>(
 
 /// The items in the order Python iterates them; `None` for classes of dictionaries that may iterate as they like.
 fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> {
-    let ordered = dict.py().module("collections")?.getattr("OrderedDict")?;
+    let ordered = dict.py().collections()?.getattr("OrderedDict")?;
     if !(dict.is_exact_instance_of::<PyDict>() || dict.get_type().is(&ordered)) {
         return Ok(None);
     }

@@ -116,7 +116,5 @@ fn within<'py>(
     named.set_item("strides", part.getattr("strides")?)?;
     named.set_item("offset", address(part)? - address(whole)?)?;
     named.set_item("buffer", copy)?;
-    py.module("numpy")?
-        .getattr("ndarray")?
-        .call((), Some(&named))
+    py.numpy()?.getattr("ndarray")?.call((), Some(&named))
 }

@@ -34,7 +34,7 @@ impl Protocol for Method {
     }
 
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        t.py.module("types")
+        t.py.types()
             .ok()?
             .getattr("MethodType")
             .ok()?
@@ -197,7 +197,7 @@ impl Protocol for Super<'_> {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_type("builtins", SUPER, 2, |to| {
+        to.call_builtin(SUPER, 2, |to| {
             to.code().load_const(self.class)?;
             to.value(self.receiver)
         })?;

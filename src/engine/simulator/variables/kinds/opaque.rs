@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyType};
 
 use crate::bytecode::CmpOp;
+use crate::frame::BUILTINS;
 use crate::obj::module_and_name;
 use crate::reason::Break;
 use crate::simulator::{
@@ -188,6 +189,6 @@ const ITERATORS: &[&str] = &[
 fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
     t.value(value).is_some_and(|value| {
         let (module, name) = module_and_name(value.get_type().as_any());
-        module == "builtins" && ITERATORS.contains(&&*name)
+        module == BUILTINS && ITERATORS.contains(&&*name)
     })
 }

@@ -40,7 +40,7 @@ impl Protocol for Range {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_type("builtins", RANGE, 3, |to| {
+        to.call_builtin(RANGE, 3, |to| {
             [self.0, self.1, self.2]
                 .into_iter()
                 .try_for_each(|part| to.int(part))
