@@ -11,7 +11,7 @@ use pyo3::types::{
     PyString, PyType,
 };
 
-use crate::frame::{BUILTINS, Modules, NUMPY, OPERATOR, PADDLE};
+use crate::frame::{BUILTINS, COLLECTIONS, Modules, NUMPY, OPERATOR, PADDLE};
 use crate::native;
 
 /// A shared strong reference to a Python object.
@@ -185,7 +185,7 @@ pub fn name_of_code(code: &Bound<'_, PyAny>) -> PyResult<String> {
 const HOMES: &[&str] = &[
     BUILTINS,
     "_collections",
-    "collections",
+    COLLECTIONS,
     "functools",
     NUMPY,
     OPERATOR,

@@ -89,6 +89,12 @@ pub trait Modules<'py> {
 /// of their module and a dot in front of theirs.
 pub const BUILTINS: &str = "builtins";
 
+/// The module of more containers.
+pub const COLLECTIONS: &str = "collections";
+
+/// The module of classes that no builtin names.
+pub const TYPES: &str = "types";
+
 /// The package of tensors.
 pub const PADDLE: &str = "paddle";
 
@@ -141,11 +147,11 @@ impl<'py> Modules<'py> for Python<'py> {
     }
 
     fn collections(self) -> PyResult<Bound<'py, PyAny>> {
-        self.module("collections")
+        self.module(COLLECTIONS)
     }
 
     fn types(self) -> PyResult<Bound<'py, PyAny>> {
-        self.module("types")
+        self.module(TYPES)
     }
 
     fn numpy(self) -> PyResult<Bound<'py, PyAny>> {

@@ -14,6 +14,8 @@ use crate::frame::Modules;
 use crate::native;
 use crate::obj::is_named;
 use crate::reason::BreakId;
+use crate::simulator::texts::{ASCII, FORMAT, REPR};
+use crate::simulator::variables::kinds::PARTS;
 
 use crate::simulator::tracer::{asks_the_process, is_plain_constant};
 use crate::simulator::{Step, Tracer, fold, repr_guards};
@@ -23,10 +25,10 @@ const DIGITS: usize = 640;
 
 /// Functions and methods that make a text of what they are given, besides `%`.
 const SHOWING: &[&str] = &[
-    "repr",
-    "ascii",
+    REPR,
+    ASCII,
     "str",
-    "format",
+    FORMAT,
     "format_map",
     "__repr__",
     "__str__",
@@ -59,7 +61,7 @@ pub fn check<'py>(
     let operands: Vec<_> = owner.iter().chain(args).cloned().collect();
     let template = owner.filter(|owner| owner.is_instance_of::<PyString>());
     let template = match (name, template) {
-        ("format" | "format_map", Some(template)) => Some(template.extract::<String>()?),
+        (FORMAT | "format_map", Some(template)) => Some(template.extract::<String>()?),
         _ => None,
     };
     each(
@@ -77,7 +79,7 @@ pub fn check<'py>(
         // A scalar of NumPy by itself is formatted as Python's number.
         let formats = match &template {
             Some(template) => !template.contains('!'),
-            None => matches!(name, "format" | "__format__"),
+            None => matches!(name, FORMAT | "__format__"),
         };
         let shown = operands.into_iter();
         let shown: Vec<_> = shown
@@ -92,7 +94,7 @@ pub fn check<'py>(
         check_template(t, template, args)?;
     }
     let spec = match (name, &template) {
-        ("format", None) => args.get(1),
+        (FORMAT, None) => args.get(1),
         ("__format__", _) => args.first(),
         _ => None,
     };
@@ -323,8 +325,7 @@ fn parts<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny
         return Ok(Some(pairs.collect()));
     }
     if value.is_exact_instance_of::<PySlice>() {
-        let names = ["start", "stop", "step"];
-        let parts = names.iter().map(|name| value.getattr(*name));
+        let parts = PARTS.iter().map(|name| value.getattr(*name));
         return parts.collect::<PyResult<_>>().map(Some);
     }
     let is_container = value.is_instance_of::<PyList>()

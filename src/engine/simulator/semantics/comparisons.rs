@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt};
 
 use crate::bytecode::CmpOp;
+use crate::frame::COLLECTIONS;
 use crate::guard::GuardKind;
 use crate::obj::{Obj, is_attr, is_builtin_method};
 use crate::reason::{BreakId, BreakKind};
@@ -138,7 +139,7 @@ fn identity_compare(
 /// Whether it is an `OrderedDict`.
 pub(in crate::simulator) fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> bool {
     let class = dict.class.as_ref();
-    class.is_some_and(|class| is_attr(class.bind(t.py), "collections", "OrderedDict"))
+    class.is_some_and(|class| is_attr(class.bind(t.py), COLLECTIONS, "OrderedDict"))
 }
 
 /// A comparison of which one side is an object of the user's. Containers compare item by item; a

@@ -7,6 +7,7 @@ use pyo3::types::{PyList, PyString, PyTuple, PyType};
 use crate::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::simulator::texts::FORMAT;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -259,7 +260,7 @@ pub fn as_texts(
     let asks = match template.cast::<PyString>().map(|text| text.to_str()) {
         Ok(Ok(text)) => match method {
             "__mod__" => asks_percent(text),
-            "format" => asks_braces(text),
+            FORMAT => asks_braces(text),
             _ => false,
         },
         _ => false,

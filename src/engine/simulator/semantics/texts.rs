@@ -13,8 +13,17 @@ use crate::variables::{Kind, TextPart, VarId};
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{Step, Tracer, dynamic_scalar, fold, item, provenance};
 
+/// A builtin that shows a value.
+pub const REPR: &str = "repr";
+
+/// The same in ASCII.
+pub const ASCII: &str = "ascii";
+
+/// A builtin, and a method of texts.
+pub const FORMAT: &str = "format";
+
 /// Functions of `builtins` that show numbers and texts.
-const SHOW: &[&str] = &["str", "repr", "ascii", "format", "hex", "oct", "bin"];
+const SHOW: &[&str] = &["str", REPR, ASCII, FORMAT, "hex", "oct", "bin"];
 
 /// What stands in for what differs between calls: an int, a float, and a text.
 type StandIn = (i64, f64, &'static str);
@@ -140,7 +149,7 @@ fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> P
         return Ok(false);
     };
     let receiver = method.getattr("__self__")?;
-    Ok(receiver.is_exact_instance_of::<PyString>() && method.getattr("__name__")?.eq("format")?)
+    Ok(receiver.is_exact_instance_of::<PyString>() && method.getattr("__name__")?.eq(FORMAT)?)
 }
 
 fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bound<'py, PyAny>> {

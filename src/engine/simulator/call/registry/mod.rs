@@ -18,6 +18,7 @@ use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::obj::{Obj, text_of};
 use crate::reason::BreakKind;
+use crate::simulator::texts::{ASCII, REPR};
 use crate::simulator::{
     Kwargs, Step, Tracer, api, builtins, exceptions, fold, graph_arrays, made_arrays,
     numpy_scalars, provenance, tensors,
@@ -285,7 +286,7 @@ fn folded<'py>(
 ) -> Step<VarId> {
     if let ([value], []) = (args, kwargs) {
         let name = text_of(function, "__name__");
-        if let "repr" | "ascii" = name.as_str() {
+        if let REPR | ASCII = name.as_str() {
             if let Some(text) = exceptions::shown(t, *value, &name)? {
                 return Ok(text);
             }

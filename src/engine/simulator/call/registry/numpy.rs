@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::frame::Modules;
+use crate::frame::{Modules, NUMPY};
 use crate::native;
 use crate::obj::text_of;
 use crate::simulator::made_arrays::LIMITS;
@@ -53,7 +53,7 @@ pub(super) fn known(py: Python<'_>) -> PyResult<Vec<(Bound<'_, PyAny>, Action)>>
         };
         let module = text_of(&value, "__module__");
         // What a program has put in its place is not meant.
-        if module.is_empty() || module.starts_with("numpy") {
+        if module.is_empty() || module.starts_with(NUMPY) {
             let is_function = value.get_type().name()? == "_ArrayFunctionDispatcher";
             let of_numbers = is_function && OF_NUMBERS.contains(&name);
             let action = Action::NumPy {

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::frame::Modules;
+use crate::frame::{Modules, OWN_PACKAGE};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::builtins::{one, wrong};
@@ -285,7 +285,7 @@ pub(super) const ROWS: &[Row] = &[
         }),
     ),
     (
-        "paddle_sot_rs",
+        OWN_PACKAGE,
         "graph_break",
         Simulate(|t, a, k| {
             let _ = k;
@@ -297,7 +297,7 @@ pub(super) const ROWS: &[Row] = &[
         }),
     ),
     (
-        "paddle_sot_rs",
+        OWN_PACKAGE,
         "is_compiling",
         Simulate(|t, a, k| {
             let _ = (a, k);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::frame::Modules;
+use crate::frame::{Modules, TYPES};
 use crate::obj::{Obj, is_builtin_method};
 use crate::reason::Break;
 use crate::simulator::call::call;
@@ -55,7 +55,7 @@ impl Protocol for Method {
         if binds_itself(to.tracer(), self.function) {
             to.call_helper("bind", 2, |to| to.values(&parts))?;
         } else {
-            to.call_type("types", "MethodType", 2, |to| to.values(&parts))?;
+            to.call_type(TYPES, "MethodType", 2, |to| to.values(&parts))?;
         }
         Ok(false)
     }

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyRange, PyType};
 use std::rc::Rc;
 
+use super::slice::PARTS;
 use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::Break;
@@ -89,12 +90,10 @@ impl Protocol for Range {
 
     fn get_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<Option<VarId>> {
         let Self(start, stop, step) = *self;
-        Ok(match name {
-            "start" => Some(t.int(start)),
-            "stop" => Some(t.int(stop)),
-            "step" => Some(t.int(step)),
-            _ => return t.unsupported(format!("attribute {name} of a range")),
-        })
+        match PARTS.iter().position(|part| *part == name) {
+            Some(at) => Ok(Some(t.int([start, stop, step][at]))),
+            None => t.unsupported(format!("attribute {name} of a range")),
+        }
     }
 
     fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {
