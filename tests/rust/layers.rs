@@ -100,3 +100,25 @@ fn a_match_on_kinds_has_no_wildcard() {
     let example = "match kind {\n    Kind::Null => 1,\n    _ => 2,\n}\n";
     assert_eq!(wildcards_beside_kinds(example), [3]);
 }
+
+/// What is of a thread is indented, in `thread_local!`.
+fn statics(text: &str) -> usize {
+    let is_static = |line: &str| {
+        line.trim_start_matches("pub(crate) ")
+            .starts_with("static ")
+    };
+    text.lines().filter(|line| is_static(line)).count()
+}
+
+#[test]
+fn statics_of_the_paddle_backend_are_one_runtime() {
+    let backend = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../backends/paddle/src");
+    let mut texts = Vec::new();
+    sources(&backend, &mut texts);
+    let found: usize = texts.iter().map(|text| statics(text)).sum();
+    assert_eq!(found, 1);
+    assert_eq!(
+        statics("static A: u8 = 0;\npub(crate) static B: u8 = 0;\n    static C: u8 = 0;\n"),
+        2
+    );
+}

@@ -2,10 +2,9 @@
 
 use paddle_sot::frame::Modules;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-static FLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+use crate::runtime::RUNTIME;
 
 /// What a flag is set to.
 ///
@@ -13,7 +12,7 @@ static FLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// Where this Paddle has no such flag.
 pub fn get<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
     // `get_flags` takes ten times as long.
-    let flags = FLAGS.get_or_try_init(py, || -> PyResult<_> {
+    let flags = RUNTIME.flags.get_or_try_init(py, || -> PyResult<_> {
         let core = py.module("paddle.base.core")?;
         Ok(core.call_method0("globals")?.unbind())
     })?;

@@ -15,16 +15,16 @@ use crate::bridge;
 use crate::call_by_call;
 use crate::double_backward::{Shared, Told, hook};
 use crate::edge_pruning::{Cuts, Given};
-use crate::executor_lock;
-use crate::executors::{
-    backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
-};
 use crate::flags::keeping;
 use crate::foreign;
 use crate::leaves;
 use crate::onednn;
 use crate::parts::Role;
 use crate::results::{with_own_name, with_own_version};
+use crate::runtime::executor_lock;
+use crate::runtime::executors::{
+    backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
+};
 use crate::scopes::take_turn;
 use crate::steady::{Look, Steady};
 use crate::trace::PaddleTrace;

@@ -10,12 +10,9 @@ mod bridge;
 mod double_backward;
 mod eager_fallback;
 mod edge_pruning;
-mod executor_lock;
-mod executors;
 mod flags;
 mod foreign;
 mod graph;
-mod inherited;
 mod leaves;
 mod lowered;
 mod onednn;
@@ -23,6 +20,7 @@ mod ordered_sums;
 mod parts;
 mod region;
 mod results;
+mod runtime;
 mod scopes;
 mod steady;
 mod trace;
@@ -40,10 +38,10 @@ use pyo3::types::PyDict;
 
 pub use bridge::{load_python, native};
 pub use eager_fallback::EagerFallback;
-pub use executor_lock::{Turn, try_exclusive};
-pub use executors::before_dropping;
 pub use lowered::{Lowered, Surroundings};
 pub use parts::{Compiler, Role, are_read, compile_parts};
+pub use runtime::executor_lock::{Turn, try_exclusive};
+pub use runtime::executors::before_dropping;
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]
