@@ -87,7 +87,7 @@ rust-test: check-tools .venv/$(DEFAULT)/ready
 QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
   CARGO_PROFILE_RELEASE_DEBUG=false
 # What a version of Python changes: byte code, frames, objects.
-VERSIONED := $(addprefix tests/python/,codegen guard language runtime semantics)
+VERSIONED := $(addprefix tests/python/,attributes codegen containers guard language process reports runtime semantics)
 # Of a test with many cases each commit runs some, and others than the commit before.
 MATRIX = --matrix-seed=$(shell git rev-parse HEAD 2>/dev/null)
 
