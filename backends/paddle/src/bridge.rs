@@ -11,6 +11,7 @@ use crate::runtime::{RUNTIME, executor_lock, executors};
 /// Its modules, each behind those that it imports. What a module replaces in Paddle is replaced in
 /// this order.
 const MODULES: &[&str] = &[
+    "constants",
     "tracing",
     "gradients.conditional_grads",
     "views",
@@ -38,7 +39,6 @@ const MODULES: &[&str] = &[
     "gradients.backward_reads",
     "aliased_outputs",
     "trace",
-    "constants",
     "runnable",
     "programs",
     "region",

@@ -13,6 +13,8 @@ import numpy as np
 import paddle
 from paddle.base import core, framework
 
+from paddle_sot_rs._paddle.constants import DATA
+
 from ..errors import GraphBreakError
 from ..specification import Examples, example_shapes, is_small
 from .saved_program import SavedProgram, may_run
@@ -23,7 +25,7 @@ _log = logging.getLogger("paddle_sot_rs.export")
 _RUNS = 2
 # Operators of sizes: a program with fixed sizes has others.
 _OF_SIZES = (
-    "pd_op.data",
+    DATA,
     "pd_op.fetch",
     "pd_op.shape",
     "pd_op.full_",

@@ -13,6 +13,7 @@ from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.alike_calls import INPUTS, AlikeCalls
 from paddle_sot_rs._paddle.blocks import ROWS, remove
 from paddle_sot_rs._paddle.call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
+from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
@@ -26,7 +27,7 @@ from paddle_sot_rs._paddle.views import COPIES
 _PROGRAM = "builtin.module"
 _WHOLE_NUMBERS = (paddle.int32, paddle.int64)
 # Operations that cost nothing.
-_NO_WORK = frozenset(("pd_op.data", "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
+_NO_WORK = frozenset((DATA, "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
 
 
 class Trace:
