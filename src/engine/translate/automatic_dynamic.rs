@@ -99,34 +99,10 @@ pub(super) fn numbers(
 pub(super) fn containers(guards: &GuardSet) -> impl Iterator<Item = (usize, &TrackerRef)> {
     let guards = guards.iter().enumerate();
     guards.filter_map(|(at, guard)| {
-        let container = match &guard.kind {
-            GuardKind::Len(_)
-            | GuardKind::DictKeys(_)
-            | GuardKind::Elements(_)
-            | GuardKind::Holds(..) => Some(&guard.tracker),
-            GuardKind::SameAs(other) => holder(&guard.tracker).or_else(|| holder(other)),
-            GuardKind::Present
-            | GuardKind::Absent
-            | GuardKind::TypeIs(_)
-            | GuardKind::Is(_)
-            | GuardKind::ConstEq(_)
-            | GuardKind::Filled(_)
-            | GuardKind::MaxLen(_)
-            | GuardKind::Tensor(_)
-            | GuardKind::Contiguous
-            | GuardKind::Apart(_)
-            | GuardKind::ApartFromAll(_)
-            | GuardKind::Array(_)
-            | GuardKind::Outcome(_)
-            | GuardKind::OtherThan(_)
-            | GuardKind::Order(_)
-            | GuardKind::Registered(..)
-            | GuardKind::Named(..)
-            | GuardKind::Quiet
-            | GuardKind::Unhooked
-            | GuardKind::PlainOptimizer
-            | GuardKind::LayerState(_)
-            | GuardKind::Never => None,
+        let container = if let GuardKind::SameAs(other) = &guard.kind {
+            holder(&guard.tracker).or_else(|| holder(other))
+        } else {
+            guard.kind.is_of_container().then_some(&guard.tracker)
         };
         container.map(|container| (at, container))
     })
