@@ -63,11 +63,11 @@ pub(super) fn numbers(
     let is_needed = |seen: &Seen| matches!(seen, Seen::Needed);
     let most = if of.loops() { MOST_ROUNDS } else { MOST_VALUES };
     let many = of.entries().len() >= most;
-    let missed = match many || lock(&of.numbers).values().any(is_needed) {
+    let missed = match many || lock(&of.learnt.numbers).values().any(is_needed) {
         true => of.missed(py, bound),
         false => Vec::new(),
     };
-    let mut known = lock(&of.numbers);
+    let mut known = lock(&of.learnt.numbers);
     let mut learnt = Learnt::default();
     let is_costly = |place: &Place| missed.iter().filter(|missed| *missed == place).count() >= most;
     for (_, tracker, value) in values(py, guards) {
@@ -166,7 +166,7 @@ pub(super) fn dims(
     declared: &Declared,
     learns: bool,
 ) -> FxHashMap<TrackerRef, Vec<usize>> {
-    let mut known = lock(&of.dims);
+    let mut known = lock(&of.learnt.dims);
     let mut dynamic = FxHashMap::default();
     for guard in guards.iter() {
         let dims = if let GuardKind::Tensor(tensor) = &guard.kind {

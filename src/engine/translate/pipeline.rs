@@ -120,7 +120,7 @@ pub fn translate(
             let alone = 1 < open.len() && open.len() <= automatic_dynamic::FEW;
             for number in &open {
                 if !alone || !attempt(&mut varies, std::slice::from_ref(number), false) {
-                    lock(&of.numbers).insert(Place::of(&number.0), Seen::Needed);
+                    lock(&of.learnt.numbers).insert(Place::of(&number.0), Seen::Needed);
                 }
             }
         }
@@ -207,14 +207,16 @@ fn trace(
         let traced = trace_once(py, of, bound, state, chosen, varies, &mut otherwise);
         // Each is added once.
         let again = match (&traced, otherwise) {
-            (Err(_), Some(Otherwise::Native(at))) => lock(&of.detours).native.insert(at),
+            (Err(_), Some(Otherwise::Native(at))) => lock(&of.learnt.detours).native.insert(at),
             (Err(_), Some(Otherwise::Filled(at))) => {
-                let mut detours = lock(&of.detours);
+                let mut detours = lock(&of.learnt.detours);
                 detours.filled.insert(at) || detours.native.insert(at)
             }
-            (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.detours).not_deferred.insert(at),
+            (Err(_), Some(Otherwise::NotDeferred(at))) => {
+                lock(&of.learnt.detours).not_deferred.insert(at)
+            }
             (Err(_), Some(Otherwise::Computed(places))) => {
-                lock(&of.detours).computed.extend(places);
+                lock(&of.learnt.detours).computed.extend(places);
                 true
             }
             (Err(_), Some(Otherwise::ChangedLater(loc))) => {

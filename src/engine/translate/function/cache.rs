@@ -126,12 +126,12 @@ impl Translated {
 
     fn forget(&self) {
         let entries = std::mem::take(&mut *lock(&self.entries));
-        let dims = std::mem::take(&mut *lock(&self.dims));
-        let numbers = std::mem::take(&mut *lock(&self.numbers));
+        let dims = std::mem::take(&mut *lock(&self.learnt.dims));
+        let numbers = std::mem::take(&mut *lock(&self.learnt.numbers));
         let others = std::mem::take(&mut *lock(&self.others));
         lock(&self.unasked).clear();
-        self.attempts.forget();
-        self.loops.store(false, Ordering::Relaxed);
+        self.learnt.attempts.forget();
+        self.learnt.loops.store(false, Ordering::Relaxed);
         for other in &others {
             other.forget();
         }

@@ -395,7 +395,10 @@ impl Translated {
         bound: Bound_<'py>,
         how: Run<'_, 'py>,
     ) -> PyResult<Next> {
-        let why = self.shared.forced.then(|| lock(&self.attempts.why).clone());
+        let why = self
+            .shared
+            .forced
+            .then(|| lock(&self.learnt.attempts.why).clone());
         let why =
             why.map(|why| why.unwrap_or_else(|| "more translations than the limit".to_owned()));
         if let Run::Frame(_) = how {
