@@ -122,3 +122,54 @@ fn statics_of_the_paddle_backend_are_one_runtime() {
         2
     );
 }
+
+fn fullest(folder: &Path, most: usize, found: &mut Vec<String>) {
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if path.is_dir() {
+            fullest(&path, most, found);
+        } else if matches!(ending, Some("rs" | "py")) {
+            files += 1;
+        }
+    }
+    if files > most {
+        found.push(format!("{}: {files}", folder.display()));
+    }
+}
+
+#[test]
+fn a_folder_has_no_more_than_25_files() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for folder in ["src", "backends", "python", "tests"] {
+        fullest(&tree.join(folder), 25, &mut found);
+    }
+    assert!(found.is_empty(), "{found:?}");
+}
+
+/// Families of the simulator that ask each other: a call runs an operator, which runs a method,
+/// which is a call. What runs instructions asks them, and is asked by none.
+const FAMILIES: &[&str] = &[
+    "autograd",
+    "builtins",
+    "call",
+    "scalars",
+    "semantics",
+    "tensor",
+    "tracer",
+    "variables",
+];
+
+#[test]
+fn instructions_are_run_by_the_executor_alone() {
+    let simulator = Path::new(env!("CARGO_MANIFEST_DIR")).join("simulator");
+    for family in FAMILIES {
+        let mut texts = Vec::new();
+        sources(&simulator.join(family), &mut texts);
+        assert!(!texts.is_empty(), "{family} has no file");
+        let asks = texts.iter().filter(|text| text.contains("dispatch::"));
+        assert_eq!(asks.count(), 0, "{family} runs instructions");
+    }
+}
