@@ -257,7 +257,8 @@ def spec_of_paddles(static: Any) -> Any:
     return Lenient(spec) if isinstance(spec, list | tuple) else None
 
 
-# What was translated and is alive, by function, owner and settings: translated again, it is this one.
+# What was translated and is alive, by function, owner and settings: translated again, it is this
+# one.
 _alive: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
 _parts: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 

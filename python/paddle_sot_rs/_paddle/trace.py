@@ -41,8 +41,8 @@ class Trace:
         self.block = self.program.global_block()
         self.external = {}
         self.fresh = []
-        # What the last call has asked of open dims: the id of a value and where the dim is, the comparison, the same
-        # of the other (or a number), and what was answered.
+        # What the last call has asked of open dims: the id of a value and where the dim is, the
+        # comparison, the same of the other (or a number), and what was answered.
         self.asked = []
         # Whether the last call has computed with the -1 of an open dim.
         self.computes = False

@@ -1,5 +1,6 @@
-//! Numbers from outside of a frame and what is computed from them, for guards on what a comparison answers and for
-//! inputs of graphs: Python's arithmetic on `int` and `float` without Python objects, and its functions of them.
+//! Numbers from outside of a frame and what is computed from them, for guards on what a comparison
+//! answers and for inputs of graphs: Python's arithmetic on `int` and `float` without Python
+//! objects, and its functions of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ pub struct Outcome<L = TrackerRef> {
 }
 
 impl<L> Number<L> {
-    /// The number, when it can be computed; `read` answers with a value from outside or one of its dims.
+    /// The number, when it can be computed; `read` answers with a value from outside or one of its
+    /// dims.
     pub fn value(
         &self,
         py: Python<'_>,

@@ -28,7 +28,8 @@ pub(super) struct Varies {
 /// Numbers that are tried one by one where not all of them together can stay open.
 pub(super) const FEW: usize = 4;
 
-/// Values of one number that are translated one by one where Python needs them; behind them the graph breaks there.
+/// Values of one number that are translated one by one where Python needs them; behind them the
+/// graph breaks there.
 const MOST_VALUES: usize = 16;
 
 /// The same for what differs from round to round of a loop.

@@ -142,7 +142,8 @@ pub fn translate(
     let declared = Declared::of(py, &traced.inputs, wanted)?;
     varies.dims = automatic_dynamic::dims(of, &traced.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
-        // A dynamic graph that breaks earlier, or cannot be traced, is no better than another static one.
+        // A dynamic graph that breaks earlier, or cannot be traced, is no better than another
+        // static one.
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {

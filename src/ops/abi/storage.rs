@@ -240,8 +240,8 @@ pub(super) fn has_memory(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
     reader(py).is_some_and(|reader| reader.memory(object).is_some())
 }
 
-/// Where the numbers of such an object lie, of these dims and so many bytes each; `None` where there
-/// are gaps between them.
+/// Where the numbers of such an object lie, of these dims and so many bytes each; `None` where
+/// there are gaps between them.
 pub(super) fn numbers(
     py: Python<'_>,
     object: *mut ffi::PyObject,

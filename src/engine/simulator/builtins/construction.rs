@@ -1,4 +1,5 @@
-//! Builtins that make a value of their arguments: containers, numbers and strings, slices, partial calls.
+//! Builtins that make a value of their arguments: containers, numbers and strings, slices, partial
+//! calls.
 
 use pyo3::prelude::*;
 use pyo3::types::PyFrozenSet;

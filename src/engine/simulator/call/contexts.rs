@@ -158,7 +158,8 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     }
 }
 
-/// Whether `auto_cast` with these arguments is known to do nothing but warn: on a CPU nothing is cast.
+/// Whether `auto_cast` with these arguments is known to do nothing but warn: on a CPU nothing is
+/// cast.
 fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bool> {
     let framework = t.py.module("paddle.base.framework")?;
     let place = framework.call_method0("_current_expected_place")?;

@@ -1,6 +1,7 @@
-//! What a computation depends on besides its operands. Names of classes are guarded. What belongs to the process (the limit
-//! of digits, the locale, filters of warnings, how NumPy prints, the context of `decimal`, clocks and time zones, codecs)
-//! may change between two calls without a guard noticing: what asks for it is left to the interpreter.
+//! What a computation depends on besides its operands. Names of classes are guarded. What belongs
+//! to the process (the limit of digits, the locale, filters of warnings, how NumPy prints, the
+//! context of `decimal`, clocks and time zones, codecs) may change between two calls without a
+//! guard noticing: what asks for it is left to the interpreter.
 
 use pyo3::exceptions::PyWarning;
 use pyo3::prelude::*;
@@ -48,7 +49,8 @@ const CODECS: &[&str] = &[
     "surrogateescape",
 ];
 
-/// What folding a call of `callable`, which is called `name`, depends on: guards it, or breaks the graph.
+/// What folding a call of `callable`, which is called `name`, depends on: guards it, or breaks the
+/// graph.
 pub fn check<'py>(
     t: &mut Tracer<'py>,
     callable: &Bound<'py, PyAny>,
@@ -132,10 +134,11 @@ pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>]) -> Step<()>
     })
 }
 
-/// Calls it where what would warn raises. `None`: it would, which is for the interpreter to do, at the user's line.
+/// Calls it where what would warn raises. `None`: it would, which is for the interpreter to do, at
+/// the user's line.
 ///
-/// The filters are exchanged as an attribute: `catch_warnings()` has Python forget what it has warned of. Meanwhile no other
-/// thread may run: only C code is called so.
+/// The filters are exchanged as an attribute: `catch_warnings()` has Python forget what it has
+/// warned of. Meanwhile no other thread may run: only C code is called so.
 pub fn call<'py>(
     t: &Tracer<'py>,
     callable: &Bound<'py, PyAny>,
@@ -163,8 +166,8 @@ pub fn call<'py>(
     })
 }
 
-/// `function(*args, **kwargs)` in a module of its own: C code asks the module of the Python code that runs first whether it has
-/// warned of the same in that line before.
+/// `function(*args, **kwargs)` in a module of its own: C code asks the module of the Python code
+/// that runs first whether it has warned of the same in that line before.
 fn run_apart(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static RUN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let run = RUN.get_or_try_init(py, || {
@@ -242,8 +245,8 @@ fn asks_locale<T>(t: &Tracer<'_>) -> Step<T> {
     )
 }
 
-/// Stops where a template of `str.format` has fields of type `n`, also one that an argument says, or reads attributes and
-/// items of classes, members and the like.
+/// Stops where a template of `str.format` has fields of type `n`, also one that an argument says,
+/// or reads attributes and items of classes, members and the like.
 fn check_template<'py>(
     t: &mut Tracer<'py>,
     template: &str,

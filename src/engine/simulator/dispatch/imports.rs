@@ -92,7 +92,8 @@ fn imported(t: &mut Tracer<'_>, modules: &Obj, name: &Arc<str>) -> Step<VarId> {
     }
 }
 
-/// Whether `__import__` is the one of Python, which is guarded: the statement calls what the builtins have by that name.
+/// Whether `__import__` is the one of Python, which is guarded: the statement calls what the
+/// builtins have by that name.
 fn check_import(t: &mut Tracer<'_>, f: &FrameState) -> Step<()> {
     let own = t.builtin("__import__")?;
     let found = load_from_dict(t, &f.builtins, &Arc::from("__import__"))?;

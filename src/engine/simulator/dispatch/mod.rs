@@ -1,5 +1,5 @@
-//! What each instruction does: one arm per instruction. Anything longer than a few lines is a function named after the
-//! rule, in a file beside this one or in that of a family.
+//! What each instruction does: one arm per instruction. Anything longer than a few lines is a
+//! function named after the rule, in a file beside this one or in that of a family.
 
 mod calls;
 mod containers;

@@ -1,5 +1,5 @@
-//! Generators that the frame made: `next`, `send`, `throw` and `close`, and what `yield from` does with them.
-//! See `Objects/genobject.c` of CPython.
+//! Generators that the frame made: `next`, `send`, `throw` and `close`, and what `yield from` does
+//! with them. See `Objects/genobject.c` of CPython.
 
 use pyo3::prelude::*;
 
@@ -217,8 +217,9 @@ pub fn delegate(t: &mut Tracer<'_>, receiver: VarId, sent: VarId) -> Step<Resume
     }
 }
 
-/// The next item of an iterator that is no generator and of no class of the user's. Stops at its end where another one
-/// inside of it may have raised a `StopIteration` with a value, which goes on.
+/// The next item of an iterator that is no generator and of no class of the user's. Stops at its
+/// end where another one inside of it may have raised a `StopIteration` with a value, which goes
+/// on.
 fn next_of_iterator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     let ends_with_value = may_end_with_value(t, iterator);
     let found = iterate::next(t, iterator)?;

@@ -1,5 +1,6 @@
-//! Where functions and classes come from. `__module__` does not say: anyone may set it, and `functools.wraps` copies it. The variables
-//! that a function uses are those of the module that it was written in.
+//! Where functions and classes come from. `__module__` does not say: anyone may set it, and
+//! `functools.wraps` copies it. The variables that a function uses are those of the module that it
+//! was written in.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFunction, PyString, PyType};
@@ -171,7 +172,8 @@ pub fn is_builtin(value: &Bound<'_, PyAny>, name: &str) -> bool {
     value.py().builtin(name).is_ok_and(|own| own.is(value))
 }
 
-/// Whether what a module has by a name is what it came with, and nothing that a program has put in its place.
+/// Whether what a module has by a name is what it came with, and nothing that a program has put in
+/// its place.
 pub fn is_original(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     let package = |module: &str| module.split('.').next().unwrap_or_default().to_owned();
     let ours = package(module);
@@ -206,7 +208,8 @@ pub fn name_in_paddle(class: &Bound<'_, PyType>) -> Option<String> {
     known.then_some(name)
 }
 
-/// The module of Paddle that has a class by its own name: what the class says of itself is there in a user's, too.
+/// The module of Paddle that has a class by its own name: what the class says of itself is there in
+/// a user's, too.
 pub fn module_in_paddle(class: &Bound<'_, PyType>) -> Option<String> {
     let text = |name| of_type(class, name)?.extract::<String>().ok();
     let module = text("__module__").filter(|module| is_name_of_paddle(module))?;

@@ -65,7 +65,8 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     if !is_ours || module == ARRAYS {
         return Ok(Verdict::NotOurs);
     }
-    // Programs write into the storage that sparse tensors share with others, and do not check what they are made of.
+    // Programs write into the storage that sparse tensors share with others, and do not check what
+    // they are made of.
     if module.starts_with(SPARSE) || ops && name.starts_with("sparse_") {
         return Ok(Verdict::Refuse(format!(
             "{module}.{name} is about sparse tensors"
@@ -185,7 +186,8 @@ pub(in crate::simulator) const WRITTEN: &[&str] = &[
 /// That of an argument that asks for a leaf of autograd.
 const LEAF: &str = "requires_grad";
 
-/// Stops where an argument asks to write the result into a tensor, or for a tensor that needs a gradient. `args` begin with `self` for a method.
+/// Stops where an argument asks to write the result into a tensor, or for a tensor that needs a
+/// gradient. `args` begin with `self` for a method.
 pub fn check_asked(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
@@ -376,8 +378,8 @@ fn is_of_paddle(t: &Tracer<'_>, function: &Bound<'_, PyAny>, name: &str) -> PyRe
     Ok(false)
 }
 
-/// `paddle.where(condition, x, y)` of tensors and numbers, or `condition.where(x, y)`; `None` for the other forms, and for
-/// what eager mode refuses.
+/// `paddle.where(condition, x, y)` of tensors and numbers, or `condition.where(x, y)`; `None` for
+/// the other forms, and for what eager mode refuses.
 pub fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let mut given: Vec<Option<VarId>> = args.iter().copied().map(Some).collect();
     given.resize(given.len().max(5), None);

@@ -1,7 +1,7 @@
 //! `paddle.to_tensor` of NumPy arrays from outside, of tensors, and of lists of tensors.
 //!
-//! An array is an input of the graph: every call makes a tensor of what the array holds then. Nothing has happened
-//! before the graph runs, so that is what `to_tensor` would have seen.
+//! An array is an input of the graph: every call makes a tensor of what the array holds then.
+//! Nothing has happened before the graph runs, so that is what `to_tensor` would have seen.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The translations of one function: found by their guards, made where none holds, dropped with their backend.
+//! The translations of one function: found by their guards, made where none holds, dropped with
+//! their backend.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,8 +57,8 @@ pub struct Entry {
     pub in_front: Option<InFront>,
     /// Whether the instruction that breaks the graph may call Python functions.
     pub listens: bool,
-    /// Whether it runs with arguments that the input specification may not allow: its graph does not
-    /// take them, or the specification says which sizes open dims may have.
+    /// Whether it runs with arguments that the input specification may not allow: its graph does
+    /// not take them, or the specification says which sizes open dims may have.
     pub asks: bool,
     /// The backend it was compiled by.
     pub backend: Arc<Configured>,
@@ -149,7 +150,8 @@ impl Translated {
         lock(&self.shared.stats).cache_misses += 1;
         if let Some((entry, failure)) = &failed {
             let guard = self.what_failed(py, &bound, (entry, *failure));
-            // No lock is held here: what handles records of the log may be translated code, and other threads may run.
+            // No lock is held here: what handles records of the log may be translated code, and
+            // other threads may run.
             let id = BreakId::Recompile;
             log::info!(target: "paddle_sot_rs.recompiles", "{id} {} is translated again: {guard}; see {}", self.location, id.link());
             lock(&self.shared.stats).recompiles.push(Recompile {

@@ -25,7 +25,8 @@ pub struct Experience {
     pub detours: Mutex<Detours>,
     /// Under `full_graph`: every reason of the last attempt.
     pub reasons: Mutex<Vec<Break>>,
-    /// What the last arguments were that it was translated for; see `observed` in `specification.py`.
+    /// What the last arguments were that it was translated for; see `observed` in
+    /// `specification.py`.
     pub(super) observed: Mutex<Option<Obj>>,
     /// The call of the user's that it was last translated in, and how often it was in that.
     pub(super) rounds: Mutex<(Option<u64>, usize)>,

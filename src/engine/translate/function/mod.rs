@@ -53,7 +53,8 @@ pub struct Translated {
     pub shared: Arc<Shared>,
     /// What its translations have taught.
     pub learnt: Experience,
-    /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
+    /// For the rest of an inlined callee: the instruction of the break it goes on from, which was
+    /// reported.
     pub reported: Option<usize>,
     /// Whether it is called with bound arguments.
     pub(super) is_callee: bool,
@@ -154,7 +155,8 @@ impl Translated {
             .collect())
     }
 
-    /// Whether the input specification says more of each call than guards ask: which sizes dims may have.
+    /// Whether the input specification says more of each call than guards ask: which sizes dims may
+    /// have.
     pub(in crate::translate) fn checks_sizes(&self, py: Python<'_>) -> PyResult<bool> {
         match &self.specification {
             Some(specification) => specification.bind(py).getattr("checks_sizes")?.extract(),

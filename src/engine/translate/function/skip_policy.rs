@@ -1,5 +1,5 @@
-//! What happens where a function cannot be translated: an error under `full_graph`, else it runs as it is and is left
-//! alone after a few attempts.
+//! What happens where a function cannot be translated: an error under `full_graph`, else it runs as
+//! it is and is left alone after a few attempts.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -75,7 +75,8 @@ impl Translated {
         self.is_given_up(self.generation())
     }
 
-    /// The generation of the backend: the one this call began on, else the registered one, if there is any.
+    /// The generation of the backend: the one this call began on, else the registered one, if there
+    /// is any.
     pub(super) fn generation(&self) -> Option<u64> {
         pin::generation(&self.shared)
             .or_else(|| backend::current(self.shared.options.backend.name()))

@@ -21,8 +21,9 @@ use crate::simulator::{Step, Tracer, arguments, item, tensors};
 
 use super::{class, compare, is_open, may_be_large, now, number};
 
-/// An open number next to a tensor of this dtype, as one of the graph: `None` where a Python number does not
-/// simply take the dtype of the tensor, or the operator (`None`: a comparison) does not treat both alike.
+/// An open number next to a tensor of this dtype, as one of the graph: `None` where a Python number
+/// does not simply take the dtype of the tensor, or the operator (`None`: a comparison) does not
+/// treat both alike.
 pub fn operand(
     t: &mut Tracer<'_>,
     id: VarId,
@@ -53,8 +54,8 @@ pub fn operand(
     as_tensor(t, id, dtype)
 }
 
-/// Stops at a whole number that differs between calls and that a double may not hold: eager mode makes one of it, and
-/// rounds twice where the tensor has floats.
+/// Stops at a whole number that differs between calls and that a double may not hold: eager mode
+/// makes one of it, and rounds twice where the tensor has floats.
 pub fn check_double(t: &mut Tracer<'_>, id: VarId) -> Step<()> {
     if class(t, id) == Some(Type::Int) && !is_double(t, id)? {
         return t.stop(
@@ -65,7 +66,8 @@ pub fn check_double(t: &mut Tracer<'_>, id: VarId) -> Step<()> {
     Ok(())
 }
 
-/// A whole number of the graph as the double that eager mode makes of it, where that may be another number.
+/// A whole number of the graph as the double that eager mode makes of it, where that may be another
+/// number.
 pub fn rounded(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) -> Step<SymbolId> {
     let whole = t
         .graph
@@ -119,7 +121,8 @@ pub fn always_tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option
     }
 }
 
-/// Whether a number that is known has digits that a program would lose: it keeps those next to tensors as floats.
+/// Whether a number that is known has digits that a program would lose: it keeps those next to
+/// tensors as floats.
 fn rounds(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> bool {
     let class = class(t, id);
     let Some(value) = t.const_value(id) else {
@@ -184,8 +187,9 @@ pub fn in_graph(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     }
 }
 
-/// The product of a tensor of floats and a number that the graph does not know. It is Paddle's `scale`, as with
-/// numbers that are known: a product of two tensors has other zeros, and rounds the number first.
+/// The product of a tensor of floats and a number that the graph does not know. It is Paddle's
+/// `scale`, as with numbers that are known: a product of two tensors has other zeros, and rounds
+/// the number first.
 pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     let (tensor, number_id) = if let Kind::Tensor(_) = t.kind(a) {
         (a, b)

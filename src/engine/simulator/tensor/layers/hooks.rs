@@ -99,8 +99,8 @@ struct Hook {
 }
 
 impl Hook {
-    /// `function(layer, inputs, output)`, or with the keyword arguments behind the inputs. What goes over the hooks of the layer
-    /// finds that they changed.
+    /// `function(layer, inputs, output)`, or with the keyword arguments behind the inputs. What
+    /// goes over the hooks of the layer finds that they changed.
     fn call(
         &self,
         t: &mut Tracer<'_>,
@@ -142,7 +142,8 @@ fn of_layer<'py>(
     Ok(found.into_iter().map(hook).collect())
 }
 
-/// The items of one of these dictionaries in order, under the numbers of hooks; the numbers are guarded.
+/// The items of one of these dictionaries in order, under the numbers of hooks; the numbers are
+/// guarded.
 fn entries<'py>(
     t: &mut Tracer<'py>,
     layer: &Bound<'py, PyAny>,

@@ -158,7 +158,8 @@ impl Protocol for Opaque {
     }
 }
 
-/// Whether its class, one of C code, which is guarded, says nothing about the truth of its instances.
+/// Whether its class, one of C code, which is guarded, says nothing about the truth of its
+/// instances.
 fn is_always_true(t: &mut Tracer<'_>, value: VarId) -> bool {
     t.type_of(value).is_some_and(|class| {
         let own = |name: &str| attributes::lookup(&class, name).is_some();
