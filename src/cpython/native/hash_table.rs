@@ -6,7 +6,8 @@ use std::mem::offset_of;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::object::Ptr;
+/// An object of a table, which holds it.
+type Ptr = *mut ffi::PyObject;
 
 /// A key to look for, with its hash, which is asked once.
 pub struct HashedKey {

@@ -128,8 +128,8 @@ impl Ends {
             return Ok(true);
         }
         let name = pyo3::intern!(py, "__del__");
-        let class = value.get_type_ptr().cast();
-        let found = native::type_attr(class, name.as_ptr());
+        let class = native::type_of(value.into());
+        let found = native::type_attr(class, name.into());
         match found.is_null() {
             true => is_watched(value),
             false => Ok(is_users(&to_bound(py, found))),
@@ -197,7 +197,7 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Whether no code of the user's runs when an object, a container or a module lets this go.
-pub fn is_quiet(py: Python<'_>, object: Ptr) -> bool {
+pub fn is_quiet(py: Python<'_>, object: Ptr<'_>) -> bool {
     let value = to_bound(py, object);
     is_leaf(&value) || !Ends::of_holders().runs_code(&value).unwrap_or(true)
 }

@@ -184,7 +184,7 @@ pub fn handled(t: &mut Tracer<'_>) -> VarId {
     if let Some(exception) = handled.next() {
         return exception;
     }
-    let outside = native::to_bound(t.py, native::handled_exception());
+    let outside = native::to_bound(t.py, native::handled_exception(t.py));
     t.wrap(&outside, Tracker::Handled.into())
 }
 

@@ -108,7 +108,7 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
     let (Some(source), Some(value)) = (t.source(data), t.value(data)) else {
         return Ok(None);
     };
-    if t.options.forward_only || !abi::is_array(t.py, value.as_ptr()) {
+    if t.options.forward_only || !abi::is_array(t.py, (&value).into()) {
         return Ok(None);
     }
     if t.replays.reads.is_some() {

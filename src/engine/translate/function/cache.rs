@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashMap;
@@ -14,6 +13,7 @@ use crate::backend::{self, CompiledGraph};
 use crate::c_stack;
 use crate::codegen::Plan;
 use crate::guard::{CompiledGuard, GuardFailure, GuardInputs};
+use crate::native::Ptr;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, Clock, Recompile, Stats};
 use crate::sync::lock;
@@ -211,7 +211,9 @@ impl Translated {
                     self.is_not_worth_it(py);
                 }
                 let locals = addresses(&bound);
-                match entry.guard.check(py, self.guard_inputs(&locals)) {
+                let found = entry.guard.check(py, self.guard_inputs(&locals));
+                drop(locals);
+                match found {
                     Ok(slots) => self.run(py, &entry, slots, bound, how),
                     Err(failure) => {
                         let guard = entry.guard.describe_failure(failure);
@@ -285,11 +287,11 @@ impl Translated {
     }
 
     /// What guards are evaluated on, by the addresses of the bound arguments.
-    pub(super) fn guard_inputs<'a>(&self, locals: &'a [*mut ffi::PyObject]) -> GuardInputs<'a> {
+    pub(super) fn guard_inputs<'a>(&'a self, locals: &'a [Ptr<'a>]) -> GuardInputs<'a> {
         let closure = self.closure.as_ref();
         GuardInputs {
             locals,
-            closure: closure.map_or(std::ptr::null_mut(), Obj::as_ptr),
+            closure: closure.map_or(Ptr::NULL, Ptr::from),
         }
     }
 

@@ -212,6 +212,7 @@ impl Translated {
             }
             match entry.guard.check(py, inputs) {
                 Ok(slots) => {
+                    drop(locals);
                     if let (true, Run::Called(args, kwargs)) = (entry.asks, &how) {
                         self.declared(py, args, *kwargs)?;
                     }
@@ -233,7 +234,7 @@ impl Translated {
                 }
             }
         }
-        drop(entries);
+        drop((entries, locals));
         let wanted = match how {
             Run::Called(args, kwargs) => {
                 if !self.is_given_up(generation) {
@@ -286,7 +287,9 @@ impl Translated {
                     None => None,
                     Some(backward_guard) => {
                         let locals = addresses(&bound);
-                        match backward_guard.look(py, self.guard_inputs(&locals)) {
+                        let seen = backward_guard.look(py, self.guard_inputs(&locals));
+                        drop(locals);
+                        match seen {
                             Ok(seen) => Some((backward_guard, seen)),
                             Err(what) => {
                                 self.fall_back(

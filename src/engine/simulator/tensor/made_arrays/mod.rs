@@ -123,7 +123,7 @@ pub fn of_existing(
     value: &Bound<'_, PyAny>,
     source: Option<&TrackerRef>,
 ) -> Option<ArrayVar> {
-    if !t.options.forward_only || source.is_none() || !abi::is_array(t.py, value.as_ptr()) {
+    if !t.options.forward_only || source.is_none() || !abi::is_array(t.py, value.into()) {
         return None;
     }
     let copy = || -> PyResult<Option<Obj>> {
@@ -200,7 +200,7 @@ fn made<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>, from: &[VarId]) -> 
     if tracer::is_plain_constant(value) || native::is_scalar(value) {
         return Ok(t.constant(value));
     }
-    if !abi::is_array(t.py, value.as_ptr()) {
+    if !abi::is_array(t.py, value.into()) {
         let class = value.get_type();
         if LIMITS
             .split_whitespace()

@@ -79,7 +79,7 @@ fn owner<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let mut owner = array.clone();
     loop {
         let base = owner.getattr("base")?;
-        if !abi::is_array(base.py(), base.as_ptr()) {
+        if !abi::is_array(base.py(), (&base).into()) {
             return Ok(owner);
         }
         owner = base;
