@@ -79,7 +79,7 @@ impl TensorKinds {
         let fits = |kind: &Arc<TensorKind>| {
             kind.arguments.len() == args.len()
                 && (args.iter().zip(&kind.arguments)).all(|(given, guard)| {
-                    given.get_type_ptr() == class && abi::tensor_matches(py, given.as_ptr(), guard)
+                    given.get_type_ptr() == class && abi::tensor_matches(py, (&given).into(), guard)
                 })
         };
         Ok(kinds.unwrap_or_default().into_iter().find(fits))
