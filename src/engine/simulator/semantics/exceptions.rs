@@ -46,7 +46,7 @@ pub fn stop_iteration<T>(t: &mut Tracer<'_>, value: VarId) -> Step<T> {
 /// `raise`, `raise x`, `raise x from y`: the exception variable.
 ///
 /// Its cause and its context are not kept: nothing simulated reads them, and where it must be
-/// rebuilt, the interpreter raises it (see [`Tracer::raised`]).
+/// rebuilt, the interpreter raises it (see [`Tracer::raised_at`]).
 pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<VarId> {
     match args {
         [] => match handling.last() {

@@ -391,7 +391,7 @@ fn named(t: &Tracer<'_>, number: &Number) -> Number<String> {
     })
 }
 
-/// What the program takes for granted, in the order in which it is found; see [`assumed`].
+/// What the program takes for granted, in the order in which it is found; see `assumed`.
 pub fn assumptions(py: Python<'_>, sir: &StatementIr) -> Vec<String> {
     let mut found = Vec::new();
     for it in &sir.statements {
