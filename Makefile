@@ -9,7 +9,7 @@ export GLOG_minloglevel ?= 2
 PYTEST = -m pytest -q -n $(shell n=$$(nproc); echo $$((n < 4 ? n : 4))) --dist loadfile --max-worker-restart=1
 
 .PRECIOUS: .venv/%/ready
-.PHONY: demo test test-all test-paddle-3.2 dist site crates bench zoo differential probe-ops docstrings cpython build lint rust-test clean
+.PHONY: demo test test-all test-paddle-3.2 dist site crates bench zoo differential probe-ops snapshots docstrings cpython build lint rust-test clean
 .DEFAULT_GOAL := build
 
 check-tools:
@@ -55,6 +55,11 @@ differential: check-tools
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family between --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 	$(call BIN,$(PYTHON)) tests/differential/run.py --family containers --seed $(SEED) --count $(NESTS) --jobs $(shell nproc)
 
+# Accepts what translations are made of: `tests/python/codegen/test_snapshots.py`.
+snapshots: check-tools
+	@for v in $(FOUND); do $(MAKE) --no-print-directory build-$$v && \
+	  .venv/$$v/bin/python -m pytest -q --accept tests/python/codegen/test_snapshots.py || exit 1; done
+
 # What the table of operators says, tried on the installed Paddle: rows that are wrong, or name nothing any more.
 probe-ops: build
 	$(call BIN,$(DEFAULT)) tests/python/backends/probe_ops.py
@@ -72,6 +77,7 @@ lint: check-tools .venv/$(DEFAULT)/ready
 	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) cargo clippy -q --workspace --all-targets -- -D warnings
 	$(call BIN,$(DEFAULT)) -m ruff check .
 	$(call BIN,$(DEFAULT)) -m ruff format --check .
+	$(call BIN,$(DEFAULT)) -m mypy
 
 rust-test: check-tools .venv/$(DEFAULT)/ready
 	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) PYTHONHOME=$$(.ci/find-python $(DEFAULT) --prefix) \
@@ -81,7 +87,7 @@ rust-test: check-tools .venv/$(DEFAULT)/ready
 QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
   CARGO_PROFILE_RELEASE_DEBUG=false
 # What a version of Python changes: byte code, frames, objects.
-VERSIONED := $(addprefix tests/python/,codegen guard language runtime semantics)
+VERSIONED := $(addprefix tests/python/,attributes codegen containers guard language process reports runtime semantics)
 # Of a test with many cases each commit runs some, and others than the commit before.
 MATRIX = --matrix-seed=$(shell git rev-parse HEAD 2>/dev/null)
 

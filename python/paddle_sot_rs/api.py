@@ -198,7 +198,8 @@ def _translate(target: Any, settings: dict[str, Any]) -> Any:
         inner = _translate(target.func, settings)
         made = functools.partial.__new__(type(target), inner)
         # They share what may be written to.
-        functools.partial.__setstate__(made, (inner, target.args, target.keywords, target.__dict__))
+        partial: Any = functools.partial
+        partial.__setstate__(made, (inner, target.args, target.keywords, target.__dict__))
         return made
     if isinstance(target, staticmethod | classmethod):
         return type(target)(_translate(target.__func__, settings))
@@ -256,7 +257,8 @@ def spec_of_paddles(static: Any) -> Any:
     return Lenient(spec) if isinstance(spec, list | tuple) else None
 
 
-# What was translated and is alive, by function, owner and settings: translated again, it is this one.
+# What was translated and is alive, by function, owner and settings: translated again, it is this
+# one.
 _alive: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
 _parts: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -334,8 +336,8 @@ def copied(target: Callable[..., Any], settings: dict[str, Any], attributes: dic
 
 def deep_copied(static: Any, memo: dict[int, Any], settings: dict[str, Any]) -> Any:
     """A copy of a translated bound method, with a copy of its object."""
-    of, attributes = (copy.deepcopy(part, memo) for part in (static.dygraph_function, attributes_of(static)))
-    return copied(of, settings, attributes)
+    of: Any = copy.deepcopy(static.dygraph_function, memo)
+    return copied(of, settings, copy.deepcopy(attributes_of(static), memo))
 
 
 def disable(fn: Callable[..., Any]) -> Callable[..., Any]:

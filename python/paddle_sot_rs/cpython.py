@@ -20,7 +20,8 @@ FILES = (
     "test_exception_group test_yield_from test_typing"
 ).split()
 
-# They compare times of a few milliseconds: they run once before, so that no translation falls into what they measure.
+# They compare times of a few milliseconds: they run once before, so that no translation falls into
+# what they measure.
 TIMED = ("test_denial_of_service_prevented_int_to_str", "test_denial_of_service_prevented_str_to_int")
 
 # Crashes and time-outs of one file before the rest of it counts as not run.
@@ -218,7 +219,8 @@ def _compare(name: str, limit: float, verbose: bool) -> tuple[Counter[str], list
     for test in {**plain, **forced}:
         before, after = plain.get(test, ("not run", "")), forced.get(test, ("not run", ""))
         count["tests"] += 1
-        # Tests of speed skip themselves where what they measure took no time, some on one run and not on the next.
+        # Tests of speed skip themselves where what they measure took no time, some on one run and
+        # not on the next.
         by_the_clock = any(kind == "skip" and test.endswith(TIMED) for kind, _ in (before, after))
         if before[0] == after[0] or (by_the_clock and "ok" in (before[0], after[0])):
             count["same"] += 1

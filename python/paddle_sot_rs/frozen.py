@@ -356,9 +356,9 @@ class Frozen:
         assert refused is not None
         if not self._allow_breaks:
             raise refused
-        kind = _Broken(api.to_static(self._function, backend=self._backend, options=self._options))
-        state.add(_key(examples.args, [], {id(tensor): dims for _, tensor, dims in examples.inputs}), kind)
-        return kind
+        broken = _Broken(api.to_static(self._function, backend=self._backend, options=self._options))
+        state.add(_key(examples.args, [], {id(tensor): dims for _, tensor, dims in examples.inputs}), broken)
+        return broken
 
     def _kind(self, state: _State, examples: Examples, what: str) -> tuple[Any, _Kind]:
         tensors: list[Any] = []

@@ -57,7 +57,8 @@ pub fn opcode_table(py: Python<'_>) -> PyResult<Vec<(String, bool, &'static str)
     bytecode::coverage(py)
 }
 
-/// Builtins and methods of builtin types that the engine has a row for: (owner, name, what it does, why).
+/// Builtins and methods of builtin types that the engine has a row for: (owner, name, what it does,
+/// why).
 #[pyfunction]
 pub fn builtin_table() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     simulator::builtin_coverage()

@@ -66,7 +66,7 @@ static TENSOR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 fn tensor_class(py: Python<'_>) -> PyResult<*mut pyo3::ffi::PyTypeObject> {
     let class = TENSOR.get_or_try_init(py, || {
-        let class = py.module("paddle")?.getattr("Tensor")?;
+        let class = py.paddle()?.getattr("Tensor")?;
         Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())
     })?;
     Ok(class.bind(py).as_type_ptr())
@@ -79,7 +79,7 @@ impl TensorKinds {
         let fits = |kind: &Arc<TensorKind>| {
             kind.arguments.len() == args.len()
                 && (args.iter().zip(&kind.arguments)).all(|(given, guard)| {
-                    given.get_type_ptr() == class && abi::tensor_matches(py, given.as_ptr(), guard)
+                    given.get_type_ptr() == class && abi::tensor_matches(py, (&given).into(), guard)
                 })
         };
         Ok(kinds.unwrap_or_default().into_iter().find(fits))

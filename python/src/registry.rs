@@ -50,8 +50,8 @@ pub fn attribute_writes(py: Python<'_>) -> &'static str {
     paddle_sot::native::versions_name(py)
 }
 
-/// The table of calls that the `cinn` backend leaves to the interpreter: (name, always), else only where
-/// a dim of the result is unknown.
+/// The table of calls that the `cinn` backend leaves to the interpreter: (name, always), else only
+/// where a dim of the result is unknown.
 #[pyfunction]
 pub fn cdbl() -> Vec<(&'static str, bool)> {
     let always = names(Fact::UnknownDims).map(|name| (name, true));

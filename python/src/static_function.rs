@@ -120,7 +120,7 @@ impl StaticFunction {
                 return Ok(());
             }
         };
-        let method = py.original("builtins", kind)?.call1((slf,))?;
+        let method = py.builtin(kind)?.call1((slf,))?;
         let class = py.get_type::<PyType>();
         class.call_method1("__setattr__", (owner, name, method))?;
         Ok(())

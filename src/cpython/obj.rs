@@ -11,7 +11,7 @@ use pyo3::types::{
     PyString, PyType,
 };
 
-use crate::frame::Modules;
+use crate::frame::{BUILTINS, COLLECTIONS, Modules, NUMPY, OPERATOR, PADDLE};
 use crate::native;
 
 /// A shared strong reference to a Python object.
@@ -183,12 +183,12 @@ pub fn name_of_code(code: &Bound<'_, PyAny>) -> PyResult<String> {
 
 /// Modules of Python and NumPy with classes of C code that are told by their names.
 const HOMES: &[&str] = &[
-    "builtins",
+    BUILTINS,
     "_collections",
-    "collections",
+    COLLECTIONS,
     "functools",
-    "numpy",
-    "operator",
+    NUMPY,
+    OPERATOR,
 ];
 
 /// The name of a class of C code in one of these modules. Classes that Python code defines may have
@@ -280,7 +280,7 @@ pub fn shown(value: &Bound<'_, PyAny>) -> String {
     let named = |known: &str| class.name().is_ok_and(|name| name == known);
     let is_scalar = !is_heap && SCALARS.iter().any(|known| named(known));
     let module = of_type(&class, "__module__").and_then(|name| name.extract::<String>().ok());
-    let is_paddle = module.is_some_and(|module| module.starts_with("paddle"));
+    let is_paddle = module.is_some_and(|module| module.starts_with(PADDLE));
     // Layers show their parts, which may be the user's.
     let is_layer = of_type(&class, "extra_repr").is_some();
     let text = (is_scalar || is_paddle && !is_layer).then(|| value.repr());
@@ -360,7 +360,7 @@ pub fn items_in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Ite
 
 /// `collections.OrderedDict`.
 pub fn ordered_dict(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    py.module("collections")?.getattr("OrderedDict")
+    py.collections()?.getattr("OrderedDict")
 }
 
 fn hashes_in_c(key: &Bound<'_, PyAny>) -> bool {

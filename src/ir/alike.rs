@@ -121,5 +121,5 @@ fn args(py: Python<'_>, a: &Arg, b: &Arg, symbols: Symbols<'_>) -> bool {
 }
 
 fn constants(py: Python<'_>, a: &Obj, b: &Obj) -> bool {
-    native::const_equal(py, a.as_ptr(), b.as_ptr())
+    native::const_equal(py, a.into(), b.into())
 }

@@ -31,7 +31,7 @@ pub(super) struct Pairs {
 impl Pairs {
     pub(super) fn new(py: Python<'_>) -> PyResult<Self> {
         Ok(Self {
-            makers: Obj::from(py.module("paddle")?.getattr("ParamAttr")?),
+            makers: Obj::from(py.paddle()?.getattr("ParamAttr")?),
             tensors: Vec::new(),
             layers: FxHashMap::default(),
         })
@@ -101,7 +101,7 @@ impl Pairs {
             let is_text = |item: Bound<'_, PyAny>| item.is_exact_instance_of::<PyString>();
             return Ok(a.iter().chain(b.iter()).all(is_text) && a.eq(b)?);
         }
-        Ok(native::const_equal(py, a.as_ptr(), b.as_ptr()))
+        Ok(native::const_equal(py, a.into(), b.into()))
     }
 
     fn all<'py>(
@@ -130,7 +130,7 @@ impl Pairs {
         for (a, b) in a.iter().zip(b.iter()) {
             let (key, a): (Bound<'_, PyAny>, Bound<'_, PyAny>) = a.extract()?;
             let (other, b): (Bound<'_, PyAny>, Bound<'_, PyAny>) = b.extract()?;
-            if !native::const_equal(py, key.as_ptr(), other.as_ptr()) {
+            if !native::const_equal(py, (&key).into(), (&other).into()) {
                 return Ok(false);
             }
             let name = key.cast_exact::<PyString>().ok();

@@ -1,5 +1,6 @@
 //! The printer of [`StatementIr`], part of the public API.
 
+use paddle_sot_cpython::frame::PADDLE;
 use std::fmt;
 
 use itertools::Itertools;
@@ -48,7 +49,7 @@ impl StatementIr {
                 let (module, name) = module_and_name(function.bind(py));
                 // Public functions live where users import them from, not where they are defined.
                 let public = if module.starts_with("paddle.tensor") {
-                    "paddle".to_owned()
+                    PADDLE.to_owned()
                 } else if module.starts_with("paddle.nn.functional") {
                     "paddle.nn.functional".to_owned()
                 } else {

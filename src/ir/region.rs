@@ -11,8 +11,8 @@ use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind, TensorMet
 
 /// What the nested graphs of a `call_sir` statement are to one another.
 ///
-/// The statement's arguments begin with those named below, and end with the symbols of the graph around it
-/// that the blocks use; each block takes its own leading inputs and then the latter.
+/// The statement's arguments begin with those named below, and end with the symbols of the graph
+/// around it that the blocks use; each block takes its own leading inputs and then the latter.
 #[derive(Clone, Debug)]
 pub enum Region {
     /// Arguments: the condition. The result is what the chosen block returns.
@@ -22,8 +22,9 @@ pub enum Region {
         /// Runs when it does not.
         otherwise: Arc<StatementIr>,
     },
-    /// Arguments: the condition, then the first values of the loop's variables. The body takes the variables
-    /// and returns the next condition and their next values; the result is their last values.
+    /// Arguments: the condition, then the first values of the loop's variables. The body takes the
+    /// variables and returns the next condition and their next values; the result is their last
+    /// values.
     While {
         /// The body.
         body: Arc<StatementIr>,
@@ -32,16 +33,18 @@ pub enum Region {
         /// Whether gradients go through it.
         differentiable: bool,
     },
-    /// The result is what the block returns; its gradient runs the block again instead of keeping what it computes.
+    /// The result is what the block returns; its gradient runs the block again instead of keeping
+    /// what it computes.
     Recompute {
         /// The block.
         body: Arc<StatementIr>,
-        /// Which of the arguments the results need gradients for, as those of a PyLayer do; `None` where all count.
+        /// Which of the arguments the results need gradients for, as those of a PyLayer do; `None`
+        /// where all count.
         given: Option<Vec<usize>>,
     },
-    /// A custom operation. Arguments: its tensor inputs. `forward` takes them and returns the outputs, then the
-    /// values `backward` uses; `backward` takes those values and the gradients of the outputs, and returns the
-    /// gradients of the inputs that want one.
+    /// A custom operation. Arguments: its tensor inputs. `forward` takes them and returns the
+    /// outputs, then the values `backward` uses; `backward` takes those values and the gradients of
+    /// the outputs, and returns the gradients of the inputs that want one.
     PyLayer {
         /// Its name.
         name: Arc<str>,
@@ -212,7 +215,8 @@ impl<I> Cut<I> {
         note_inner.into_iter().for_each(note);
     }
 
-    /// The nested graph: its inputs are `leading`, then `free`, which are symbols of the graph around it.
+    /// The nested graph: its inputs are `leading`, then `free`, which are symbols of the graph
+    /// around it.
     pub fn block(
         &self,
         name: String,

@@ -1,5 +1,6 @@
 //! [`StatementIr`]: what was captured, as pure symbols.
 
+use paddle_sot_ops::paddle::is_name_of_paddle;
 use std::fmt;
 use std::sync::Arc;
 
@@ -147,22 +148,23 @@ impl Callee {
         module == "paddle_sot_rs._graph.control" && name == "partial_gradients"
     }
 
-    /// Whether it changes its first argument, by the name it is called by: `-x` calls a function that is named `_neg_`.
+    /// Whether it changes its first argument, by the name it is called by: `-x` calls a function
+    /// that is named `_neg_`.
     pub fn writes(&self, py: Python<'_>) -> bool {
         self.api_names(py)
             .first()
             .is_some_and(|name| is_in_place(name))
     }
 
-    /// The bare names of a function of Paddle's, a tensor method or a tensor attribute, as the user wrote it first:
-    /// methods may be other functions under another name (`x.cat` is `concat`).
+    /// The bare names of a function of Paddle's, a tensor method or a tensor attribute, as the user
+    /// wrote it first: methods may be other functions under another name (`x.cat` is `concat`).
     pub fn api_names(&self, py: Python<'_>) -> SmallVec<[String; 2]> {
         let mut names = SmallVec::new();
         match self {
             Self::Method(name) | Self::Attribute(name) => {
                 names.push(name.to_string());
                 let method = py
-                    .module("paddle")
+                    .paddle()
                     .and_then(|paddle| paddle.getattr("Tensor")?.getattr(&**name));
                 names.extend(method.ok().and_then(|method| paddle_name(&method)));
                 names.dedup();
@@ -174,15 +176,15 @@ impl Callee {
     }
 }
 
-/// The name of a function of Paddle's; generated ones (`paddle.sum`) have an underscore in front of theirs.
+/// The name of a function of Paddle's; generated ones (`paddle.sum`) have an underscore in front of
+/// theirs.
 fn paddle_name(function: &Bound<'_, PyAny>) -> Option<String> {
     let (module, name) = module_and_name(function);
     if module == "paddle_sot_rs._graph.control" {
         // Those that do what one of Paddle's does say which.
         return function.getattr("like_paddles").ok()?.extract().ok();
     }
-    let is_of_paddle = module == "paddle" || module.starts_with("paddle.");
-    if !is_of_paddle || name.is_empty() {
+    if !is_name_of_paddle(&module) || name.is_empty() {
         return None;
     }
     match name.strip_prefix('_') {
@@ -202,27 +204,30 @@ pub struct Statement {
     pub kwargs: Vec<(Arc<str>, Arg)>,
     /// The result tree. Symbols in it are defined by this statement.
     pub output: Arg,
-    /// Whether gradients were on. Metadata do not tell: some results keep the `stop_gradient` of their argument.
+    /// Whether gradients were on. Metadata do not tell: some results keep the `stop_gradient` of
+    /// their argument.
     pub grad_enabled: bool,
-    /// Whether its result has storage of its own where other calls of it make a view: `reshape` of a tensor whose numbers
-    /// do not lie in its order.
+    /// Whether its result has storage of its own where other calls of it make a view: `reshape` of
+    /// a tensor whose numbers do not lie in its order.
     pub copies: bool,
     /// Whether it draws random numbers, as the operations of its program say.
     pub draws: bool,
     /// Whether Paddle's Python code has computed with the -1 of an open dim on the way.
     pub computes_dims: bool,
-    /// Whether it has to run by itself, on real tensors, where gradients are on: what it makes leaves the graph and shares
-    /// storage with something else that leaves, and other results are computed from it.
+    /// Whether it has to run by itself, on real tensors, where gradients are on: what it makes
+    /// leaves the graph and shares storage with something else that leaves, and other results are
+    /// computed from it.
     pub alone: bool,
-    /// Tensors that it writes besides making its result: running statistics. Whoever moves statements, copies tensors or runs
-    /// a graph once more asks here.
+    /// Tensors that it writes besides making its result: running statistics. Whoever moves
+    /// statements, copies tensors or runs a graph once more asks here.
     pub updates: Vec<SymbolId>,
     /// The user's line.
     pub loc: SourceLoc,
 }
 
 impl Statement {
-    /// Calls `f` for every symbol among the arguments, left to right. The symbol of a layer that is called is none of them.
+    /// Calls `f` for every symbol among the arguments, left to right. The symbol of a layer that is
+    /// called is none of them.
     pub fn for_each_argument(&self, f: &mut impl FnMut(SymbolId)) {
         self.args.iter().for_each(|arg| arg.for_each_symbol(f));
         for (_, arg) in &self.kwargs {
@@ -280,7 +285,8 @@ impl StatementIr {
         self.meta(id).is_some_and(|meta| !meta.stop_gradient)
     }
 
-    /// Whether gradients flow through `id`: eager mode also says of whole numbers that they need one.
+    /// Whether gradients flow through `id`: eager mode also says of whole numbers that they need
+    /// one.
     pub fn carries_gradient(&self, id: SymbolId) -> bool {
         let differentiable =
             |meta: &TensorMeta| !meta.stop_gradient && meta.dtype.is_differentiable();
@@ -300,7 +306,8 @@ impl StatementIr {
         self.statements.iter().any(nested)
     }
 
-    /// Whether a statement is captured control flow or `recompute`, or a custom operation with such in it.
+    /// Whether a statement is captured control flow or `recompute`, or a custom operation with such
+    /// in it.
     pub fn has_control_flow(&self) -> bool {
         self.statements.iter().any(|it| match &it.callee {
             Callee::Sir(region) if matches!(**region, Region::PyLayer { .. }) => {

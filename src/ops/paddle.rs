@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyString, PyType};
 use smallvec::SmallVec;
 
 use crate::meta::{DType, TensorMeta};
-use paddle_sot_cpython::frame::Modules;
+use paddle_sot_cpython::frame::{self, Modules};
 use paddle_sot_cpython::native;
 use paddle_sot_cpython::obj::Obj;
 
@@ -29,12 +29,17 @@ pub struct Paddle {
 
 static PADDLE: PyOnceLock<Paddle> = PyOnceLock::new();
 
+/// Whether a module of this name is one of Paddle's.
+pub fn is_name_of_paddle(module: &str) -> bool {
+    module.split('.').next() == Some(frame::PADDLE)
+}
+
 /// Paddle's library of tensors and kernels, which it has loaded.
 ///
 /// # Errors
 /// When Paddle cannot be imported.
 pub fn core_library(py: Python<'_>) -> PyResult<PathBuf> {
-    let file: PathBuf = py.module("paddle")?.getattr("__file__")?.extract()?;
+    let file: PathBuf = py.paddle()?.getattr("__file__")?.extract()?;
     Ok(file.with_file_name("libs").join("libphi_core.so"))
 }
 
@@ -42,7 +47,7 @@ impl Paddle {
     /// The cached types; imports Paddle at first use.
     pub fn get(py: Python<'_>) -> PyResult<&'static Paddle> {
         PADDLE.get_or_try_init(py, || {
-            let module = py.module("paddle")?;
+            let module = py.paddle()?;
             let framework = py.module("paddle.base.framework")?;
             let tensor = module.getattr("Tensor")?;
             let methods = PyDict::new(py);

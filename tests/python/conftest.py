@@ -32,6 +32,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("matrices")
     group.addoption("--matrix", type=int, metavar="N", help="of a test with more cases run N: others for each seed")
     group.addoption("--matrix-seed", default="", help="what chooses them (a commit)")
+    parser.addoption("--accept", action="store_true", help="write snapshots anew")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -100,3 +100,76 @@ fn a_match_on_kinds_has_no_wildcard() {
     let example = "match kind {\n    Kind::Null => 1,\n    _ => 2,\n}\n";
     assert_eq!(wildcards_beside_kinds(example), [3]);
 }
+
+/// What is of a thread is indented, in `thread_local!`.
+fn statics(text: &str) -> usize {
+    let is_static = |line: &str| {
+        line.trim_start_matches("pub(crate) ")
+            .starts_with("static ")
+    };
+    text.lines().filter(|line| is_static(line)).count()
+}
+
+#[test]
+fn statics_of_the_paddle_backend_are_one_runtime() {
+    let backend = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../backends/paddle/src");
+    let mut texts = Vec::new();
+    sources(&backend, &mut texts);
+    let found: usize = texts.iter().map(|text| statics(text)).sum();
+    assert_eq!(found, 1);
+    assert_eq!(
+        statics("static A: u8 = 0;\npub(crate) static B: u8 = 0;\n    static C: u8 = 0;\n"),
+        2
+    );
+}
+
+fn fullest(folder: &Path, most: usize, found: &mut Vec<String>) {
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if path.is_dir() {
+            fullest(&path, most, found);
+        } else if matches!(ending, Some("rs" | "py")) {
+            files += 1;
+        }
+    }
+    if files > most {
+        found.push(format!("{}: {files}", folder.display()));
+    }
+}
+
+#[test]
+fn a_folder_has_no_more_than_25_files() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for folder in ["src", "backends", "python", "tests"] {
+        fullest(&tree.join(folder), 25, &mut found);
+    }
+    assert!(found.is_empty(), "{found:?}");
+}
+
+/// Families of the simulator that ask each other: a call runs an operator, which runs a method,
+/// which is a call. What runs instructions asks them, and is asked by none.
+const FAMILIES: &[&str] = &[
+    "autograd",
+    "builtins",
+    "call",
+    "scalars",
+    "semantics",
+    "tensor",
+    "tracer",
+    "variables",
+];
+
+#[test]
+fn instructions_are_run_by_the_executor_alone() {
+    let simulator = Path::new(env!("CARGO_MANIFEST_DIR")).join("simulator");
+    for family in FAMILIES {
+        let mut texts = Vec::new();
+        sources(&simulator.join(family), &mut texts);
+        assert!(!texts.is_empty(), "{family} has no file");
+        let asks = texts.iter().filter(|text| text.contains("dispatch::"));
+        assert_eq!(asks.count(), 0, "{family} runs instructions");
+    }
+}

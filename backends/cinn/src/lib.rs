@@ -46,7 +46,7 @@ fn lowering(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 }
 
 fn has_cinn(py: Python<'_>) -> PyResult<bool> {
-    let paddle = py.module("paddle")?;
+    let paddle = py.paddle()?;
     paddle.call_method0("is_compiled_with_cinn")?.is_truthy()
 }
 
@@ -193,7 +193,7 @@ impl GraphBackend for CinnBackend {
     fn export(&self, py: Python<'_>, request: ExportRequest) -> Result<Obj, BackendError> {
         // Saved programs stay in Paddle's own operators: whoever loads them decides how to run
         // them.
-        backend::get("paddle")
+        backend::get(backend::DEFAULT)
             .map_err(|err| BackendError::Compile(err.to_string()))?
             .backend
             .export(py, request)

@@ -68,7 +68,7 @@ struct NoGrad<'py>(Bound<'py, PyAny>);
 
 impl<'py> NoGrad<'py> {
     fn enter(py: Python<'py>) -> PyResult<Self> {
-        let guard = py.module("paddle")?.call_method0("no_grad")?;
+        let guard = py.paddle()?.call_method0("no_grad")?;
         guard.call_method0("__enter__")?;
         Ok(Self(guard))
     }

@@ -200,7 +200,8 @@ fn has_bfloat16(py: Python<'_>) -> PyResult<bool> {
 fn default<T>(
     ask: impl FnOnce(&dyn GraphBackend) -> Result<T, BackendError>,
 ) -> Result<T, BackendError> {
-    let paddle = backend::get("paddle").map_err(|err| BackendError::Compile(err.to_string()))?;
+    let paddle =
+        backend::get(backend::DEFAULT).map_err(|err| BackendError::Compile(err.to_string()))?;
     ask(&*paddle.backend)
 }
 

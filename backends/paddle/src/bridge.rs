@@ -2,18 +2,16 @@
 //! reaches.
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use paddle_sot::frame::Modules;
 
-use crate::{executor_lock, executors};
-
-static LOADED: PyOnceLock<()> = PyOnceLock::new();
+use crate::runtime::{RUNTIME, executor_lock, executors};
 
 /// Its modules, each behind those that it imports. What a module replaces in Paddle is replaced in
 /// this order.
 const MODULES: &[&str] = &[
+    "constants",
     "tracing",
     "gradients.conditional_grads",
     "views",
@@ -41,7 +39,6 @@ const MODULES: &[&str] = &[
     "gradients.backward_reads",
     "aliased_outputs",
     "trace",
-    "constants",
     "runnable",
     "programs",
     "region",
@@ -90,7 +87,7 @@ pub fn native(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
 /// # Errors
 /// When one cannot be loaded.
 pub fn load_python(py: Python<'_>) -> PyResult<()> {
-    LOADED.get_or_try_init(py, || {
+    RUNTIME.loaded.get_or_try_init(py, || {
         for name in MODULES {
             py.own(&format!("paddle_sot_rs._paddle.{name}"))?;
             if *name == "static_mode" {

@@ -17,35 +17,50 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 use run_scope::can_be_reused;
 
-use crate::executor_lock;
-use crate::executors::{self};
+use crate::runtime::{RUNTIME, executor_lock, executors};
 use crate::versions::{self, Numbers, ResultNumbers, ResultState};
 
 pub use arrivals::{Told, hook};
 pub use run_scope::{Backward, Scope};
 
-/// Runs whose nodes are alive, by their numbers.
-static RUNS: Mutex<BTreeMap<usize, Py<PyWeakrefReference>>> = Mutex::new(BTreeMap::new());
-static NUMBER: AtomicUsize = AtomicUsize::new(1);
+/// Runs of programs that may go backward, of all threads.
+pub(crate) struct Runs {
+    /// Those whose nodes are alive, by their numbers.
+    alive: Mutex<BTreeMap<usize, Py<PyWeakrefReference>>>,
+    /// The number of the next one.
+    number: AtomicUsize,
+    /// Counts the backward passes through programs.
+    passes: AtomicU64,
+    /// Walks of autograd under way that hooks have to know of.
+    walks: AtomicUsize,
+}
+
+impl Runs {
+    pub(crate) const fn new() -> Self {
+        Self {
+            alive: Mutex::new(BTreeMap::new()),
+            number: AtomicUsize::new(1),
+            passes: AtomicU64::new(1),
+            walks: AtomicUsize::new(0),
+        }
+    }
+}
 
 /// All runs of programs that may go backward, latest first.
 #[pyfunction]
 pub fn runs(py: Python<'_>) -> Vec<Py<PyAny>> {
     let known: Vec<_> = {
-        let runs = lock(&RUNS);
+        let runs = lock(&RUNTIME.runs.alive);
         runs.values().rev().map(|run| run.clone_ref(py)).collect()
     };
     let alive = |run: Py<PyWeakrefReference>| run.bind(py).upgrade().map(Bound::unbind);
     known.into_iter().filter_map(alive).collect()
 }
 
-/// Counts the backward passes through programs.
-static PASSES: AtomicU64 = AtomicU64::new(1);
-
-/// The number of the next one.
+/// The number of the next backward pass through programs.
 #[pyfunction]
 pub fn now() -> u64 {
-    PASSES.load(Ordering::Relaxed)
+    RUNTIME.runs.passes.load(Ordering::Relaxed)
 }
 
 /// Whether any program may still go backward.
@@ -156,7 +171,7 @@ impl Run {
         };
         let bits = self.arrived.load(Ordering::Relaxed);
         let bits: Vec<bool> = (0..*outputs).map(|at| bits >> at & 1 == 1).collect();
-        let bits = py.module("numpy")?.call_method1("array", (bits,))?;
+        let bits = py.numpy()?.call_method1("array", (bits,))?;
         signal.bind(py).call_method1("set_value", (bits,))?;
         Ok(())
     }
@@ -194,7 +209,7 @@ impl Run {
         self.check_versions(py)
             .or_else(|refused| versions::refuse(py, refused))?;
         let thread = executor_lock::this_thread();
-        let pass = PASSES.fetch_add(1, Ordering::Relaxed);
+        let pass = RUNTIME.runs.passes.fetch_add(1, Ordering::Relaxed);
         self.last.0.store(thread, Ordering::Relaxed);
         self.last.1.store(pass, Ordering::Relaxed);
         self.backward.thread.store(thread, Ordering::Relaxed);
@@ -323,7 +338,7 @@ impl Drop for Run {
             Python::attach(|py| obj::aside(py, || restore_flag(py)));
         }
         // A new node may have taken the address already, with a new run.
-        let known = lock(&RUNS).remove(&self.number);
+        let known = lock(&RUNTIME.runs.alive).remove(&self.number);
         drop(known);
         if self.kept.load(Ordering::Relaxed) {
             Python::attach(|py| obj::aside(py, || self.clear(py)));

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// known of this version. (Asking the node for them would keep it alive for good.)
 #[pyfunction]
 pub fn can_cut(py: Python<'_>) -> PyResult<bool> {
-    let version: String = py.module("paddle")?.getattr("__version__")?.extract()?;
+    let version: String = py.paddle()?.getattr("__version__")?.extract()?;
     let known = ["3.2.", "3.3."]
         .iter()
         .any(|known| version.starts_with(known));

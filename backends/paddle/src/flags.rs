@@ -3,10 +3,9 @@
 use paddle_sot::abi;
 use paddle_sot::frame::Modules;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-static FLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+use crate::runtime::RUNTIME;
 
 /// What a flag is set to.
 ///
@@ -14,7 +13,7 @@ static FLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// Where this Paddle has no such flag.
 pub fn get<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
     // `get_flags` takes ten times as long.
-    let flags = FLAGS.get_or_try_init(py, || -> PyResult<_> {
+    let flags = RUNTIME.flags.get_or_try_init(py, || -> PyResult<_> {
         let core = py.module("paddle.base.core")?;
         Ok(core.call_method0("globals")?.unbind())
     })?;
@@ -28,9 +27,7 @@ pub fn get<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Bound<
 pub fn set<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> PyResult<()> {
     let flags = PyDict::new(py);
     flags.set_item(name, value)?;
-    py.module("paddle")?
-        .call_method1("set_flags", (flags,))
-        .map(drop)
+    py.paddle()?.call_method1("set_flags", (flags,)).map(drop)
 }
 
 /// Makes a run whose executor is made for it, and whose operators write into buffers of their own.

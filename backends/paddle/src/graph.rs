@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use paddle_sot::abi;
-use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
+use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph, DEFAULT};
 use paddle_sot::frame::Modules;
 use paddle_sot::graph::{StatementIr, SymbolId};
 use pyo3::prelude::*;
@@ -15,16 +15,16 @@ use crate::bridge;
 use crate::call_by_call;
 use crate::double_backward::{Shared, Told, hook};
 use crate::edge_pruning::{Cuts, Given};
-use crate::executor_lock;
-use crate::executors::{
-    backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
-};
 use crate::flags::{keeping, without_gradients};
 use crate::foreign;
 use crate::leaves;
 use crate::onednn;
 use crate::parts::Role;
 use crate::results::{with_own_name, with_own_version};
+use crate::runtime::executor_lock;
+use crate::runtime::executors::{
+    backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
+};
 use crate::scopes::take_turn;
 use crate::steady::{Look, Steady};
 use crate::trace::PaddleTrace;
@@ -421,7 +421,7 @@ impl CompiledGraph for PaddleGraph {
         if self.trains {
             "paddle (forward and backward)"
         } else {
-            "paddle"
+            DEFAULT
         }
     }
 

@@ -6,10 +6,8 @@
 
 use paddle_sot::abi::{has_own_hook, know_own_hook};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyCFunction;
 
-static HOOK: PyOnceLock<Py<PyCFunction>> = PyOnceLock::new();
+use crate::runtime::RUNTIME;
 
 /// Called with what a leaf gets; the answer takes its place.
 #[pyfunction]
@@ -31,7 +29,7 @@ pub fn describe(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
     if says(pyo3::intern!(py, "stop_gradient"))? || !says(pyo3::intern!(py, "is_leaf"))? {
         return Ok(());
     }
-    let hook = HOOK.get_or_try_init(py, || {
+    let hook = RUNTIME.hook_of_leaves.get_or_try_init(py, || {
         pyo3::wrap_pyfunction!(with_description, py).map(Bound::unbind)
     })?;
     tensor.call_method1(pyo3::intern!(py, "_register_grad_hook"), (hook,))?;

@@ -10,12 +10,9 @@ mod bridge;
 mod double_backward;
 mod eager_fallback;
 mod edge_pruning;
-mod executor_lock;
-mod executors;
 mod flags;
 mod foreign;
 mod graph;
-mod inherited;
 mod leaves;
 mod lowered;
 mod onednn;
@@ -23,6 +20,7 @@ mod ordered_sums;
 mod parts;
 mod region;
 mod results;
+mod runtime;
 mod scopes;
 mod steady;
 mod trace;
@@ -40,10 +38,10 @@ use pyo3::types::PyDict;
 
 pub use bridge::{load_python, native};
 pub use eager_fallback::EagerFallback;
-pub use executor_lock::{Turn, try_exclusive};
-pub use executors::before_dropping;
 pub use lowered::{Lowered, Surroundings};
 pub use parts::{Compiler, Role, are_read, compile_parts};
+pub use runtime::executor_lock::{Turn, try_exclusive};
+pub use runtime::executors::before_dropping;
 
 /// The backend named `paddle`.
 #[derive(Clone, Default)]
@@ -56,7 +54,7 @@ pub const MIN_GRAPH_SIZE: usize = 6;
 
 impl GraphBackend for PaddleBackend {
     fn name(&self) -> &str {
-        "paddle"
+        backend::DEFAULT
     }
 
     fn configure(&mut self, _py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -214,7 +212,7 @@ fn call_by_call(
 }
 
 inventory::submit! {
-    BackendRegistration { name: "paddle", make: || Box::new(PaddleBackend) }
+    BackendRegistration { name: backend::DEFAULT, make: || Box::new(PaddleBackend) }
 }
 
 /// Makes sure that the linker keeps this crate's registration.

@@ -2,18 +2,16 @@
 //! executor that is made under it runs kernels that are wrong (gradients of pooling, of what is
 //! behind a convolution) or end the process.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::flags;
+use crate::runtime::RUNTIME;
 
 /// The flag and its older name: each is enough. A Paddle without oneDNN has neither.
 const FLAGS: [&str; 2] = ["FLAGS_use_onednn", "FLAGS_use_mkldnn"];
-
-/// Which of them are off for a backward that has begun, one bit each.
-static LENT: AtomicU8 = AtomicU8::new(0);
 
 fn is_on(py: Python<'_>, flag: &str) -> bool {
     flags::get(py, &PyString::intern(py, flag))
@@ -52,16 +50,18 @@ pub fn without<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult
 
 /// A backward begins whose executor is yet to be made.
 pub fn set_flag(py: Python<'_>) -> PyResult<()> {
-    LENT.fetch_or(set_off(py)?, Ordering::Relaxed);
+    RUNTIME
+        .onednn_lent
+        .fetch_or(set_off(py)?, Ordering::Relaxed);
     Ok(())
 }
 
 /// Whether there is something to put back.
 pub fn is_lent() -> bool {
-    LENT.load(Ordering::Relaxed) != 0
+    RUNTIME.onednn_lent.load(Ordering::Relaxed) != 0
 }
 
 /// Puts the flags back.
 pub fn restore_flag(py: Python<'_>) -> PyResult<()> {
-    set_on(py, LENT.swap(0, Ordering::Relaxed))
+    set_on(py, RUNTIME.onednn_lent.swap(0, Ordering::Relaxed))
 }

@@ -344,7 +344,7 @@ fn note_ends(parts: &mut [Compiled], outputs: &[usize]) {
 fn stand_in(py: Python<'_>, meta: &TensorMeta) -> Result<Obj, BackendError> {
     let dims: Vec<i64> = meta.shape.iter().map(|dim| (*dim).max(1)).collect();
     let made = py
-        .module("paddle")?
+        .paddle()?
         .call_method1("empty", (dims, meta.dtype.as_str()))?;
     made.setattr("stop_gradient", meta.stop_gradient)?;
     Ok(Obj::from(made))

@@ -7,7 +7,7 @@ use paddle_sot::sync::lock;
 use pyo3::prelude::*;
 
 use crate::double_backward::{Scope, Shared};
-use crate::executor_lock::{self, Turn};
+use crate::runtime::executor_lock::{self, Turn};
 
 /// Runs of one graph that may wait for their backward: each needs a scope, which costs
 /// milliseconds to make and is never freed. Further ones run call by call.

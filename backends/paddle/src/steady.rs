@@ -7,7 +7,7 @@
 
 use std::hash::Hasher;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, available_parallelism};
 
@@ -19,8 +19,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
 use twox_hash::XxHash3_64;
 
-use crate::executor_lock;
 use crate::onednn;
+use crate::runtime::{RUNTIME, executor_lock};
 
 /// So much of each weight is compared before any run: most changes are found by that.
 const BEGINNING: usize = 64;
@@ -79,8 +79,6 @@ pub struct Ready {
     /// By `Look::shapes`.
     shapes: Vec<u64>,
 }
-
-static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// What goes into a program behind its inputs, and the weights that it is of.
 pub struct Steady {
@@ -365,7 +363,7 @@ impl Steady {
         let kept = Made {
             hash: look.hash,
             beginnings: look.beginnings,
-            generation: MADE.fetch_add(1, Ordering::Relaxed),
+            generation: RUNTIME.steady.fetch_add(1, Ordering::Relaxed),
             first_runs: 0,
             tensors: tensors.iter().map(|it| it.clone().unbind()).collect(),
         };

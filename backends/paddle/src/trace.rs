@@ -212,7 +212,7 @@ impl TraceSession for PaddleTrace {
                 )
             }
             Callee::Attribute(name) => {
-                let getattr = py.module("builtins")?.getattr("getattr")?;
+                let getattr = py.builtins()?.getattr("getattr")?;
                 let name = pyo3::types::PyString::new(py, name).into_any();
                 let getter = py.module("functools")?.getattr("partial")?.call1((
                     getattr,

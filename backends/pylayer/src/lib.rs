@@ -54,7 +54,7 @@ impl PyLayerBackend {
     fn around(&self) -> Result<Box<dyn GraphBackend>, BackendError> {
         match &self.around {
             Some(around) => Ok(around.clone()),
-            None => named("paddle").map_err(|err| BackendError::Compile(err.to_string())),
+            None => named(backend::DEFAULT).map_err(|err| BackendError::Compile(err.to_string())),
         }
     }
 }
@@ -72,7 +72,7 @@ impl GraphBackend for PyLayerBackend {
     fn configure(&mut self, py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()> {
         let rest = options.copy()?;
         let name = match options.get_item("around")? {
-            None => "paddle".to_owned(),
+            None => backend::DEFAULT.to_owned(),
             Some(name) => {
                 rest.del_item("around")?;
                 let name = name.cast_into::<PyString>().map_err(|err| {

@@ -5,8 +5,9 @@ import math
 import paddle
 from paddle.base import core
 
+from paddle_sot_rs._paddle.constants import GIVEN
 from paddle_sot_rs._paddle.value_patches import raw_dims
-from paddle_sot_rs._paddle.views import PARTS, is_view
+from paddle_sot_rs._paddle.views import ASSIGN, PARTS, is_view
 
 # Composite operators that stay, and why.
 KEPT = {
@@ -94,12 +95,12 @@ def reading_otherwise(operations, kept):
     visible = {value.id for value in kept}
     for op in reversed(operations):
         # What is a copy goes out, what a view is of is changed with it.
-        shares = is_view(op) or op.name() in ("pd_op.assign", *PARTS)
+        shares = is_view(op) or op.name() in (ASSIGN, *PARTS)
         if shares and any(value.id in visible for value in op.results()):
             visible.add(op.operand_source(0).id)
     found = set()
     for op in operations:
-        if op.name() in ("pd_op.data", "builtin.parameter"):
+        if op.name() in GIVEN:
             visible.add(op.results()[0].id)
         taken = any(value.initialized() and value.id in visible for value in op.operands_source())
         if taken and (is_view(op) or op.name() == "builtin.split"):

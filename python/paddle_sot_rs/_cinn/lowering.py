@@ -25,6 +25,7 @@ from paddle_sot_rs._cinn.kept import (
 from paddle_sot_rs._listing import paddle_name
 from paddle_sot_rs._paddle import programs, tracing
 from paddle_sot_rs._paddle.call_rewrites import BlackListed
+from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients import backward
 from paddle_sot_rs._paddle.gradients.backward import GRADIENT, gradients, with_inner
 from paddle_sot_rs._paddle.strides import mark_copies
@@ -255,7 +256,7 @@ def _operations(programs):
 
 def _histogram(programs):
     names = (op.name() for op in _operations(programs))
-    return Counter(_short(name) for name in names if name.startswith("pd_op.") and name != "pd_op.data")
+    return Counter(_short(name) for name in names if name.startswith("pd_op.") and name != DATA)
 
 
 def _text(counts):

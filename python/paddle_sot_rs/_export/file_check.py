@@ -13,6 +13,8 @@ import numpy as np
 import paddle
 from paddle.base import core, framework
 
+from paddle_sot_rs._paddle.constants import DATA
+
 from ..errors import GraphBreakError
 from ..specification import Examples, example_shapes, is_small
 from .saved_program import SavedProgram, may_run
@@ -23,7 +25,7 @@ _log = logging.getLogger("paddle_sot_rs.export")
 _RUNS = 2
 # Operators of sizes: a program with fixed sizes has others.
 _OF_SIZES = (
-    "pd_op.data",
+    DATA,
     "pd_op.fetch",
     "pd_op.shape",
     "pd_op.full_",
@@ -182,8 +184,8 @@ def _first(fixed: SavedProgram, saved: SavedProgram, feed: dict[str, Any], state
         [op for op in program.global_block().ops if not op.name().startswith(_OF_SIZES) and _is_dense(op)]
         for program in (fixed.program, saved.program)
     ]
-    names = [[op.name() for op in ops] for ops in ways]
-    for one, other, length in difflib.SequenceMatcher(None, *names, autojunk=False).get_matching_blocks():
+    left, right = ([op.name() for op in ops] for ops in ways)
+    for one, other, length in difflib.SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
         for step in range(length):
             a, b = ways[0][one + step], ways[1][other + step]
             try:

@@ -11,6 +11,8 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.static.nn import control_flow
 
+from paddle_sot_rs._paddle.constants import GIVEN
+
 from .._paddle.export import let_go
 from .._paddle.static_mode import alone_in_static_mode
 from .._paddle.value_patches import raw_dims
@@ -27,8 +29,7 @@ def assert_ranges(program: Any, dims: list[tuple[str, list[tuple[int, Dim]]]]) -
     named = dict(dims)
     block = program.main_program.global_block()
     with alone_in_static_mode(), paddle.static.program_guard(program.main_program, program.startup_program):
-        given = ("pd_op.data", "builtin.parameter")
-        pir.set_insertion_point(next(op for op in block.ops if op.name() not in given))
+        pir.set_insertion_point(next(op for op in block.ops if op.name() not in GIVEN))
         known: dict[str, tuple[str, Any]] = {}
         asked: list[tuple[Any, str]] = []
         inputs = []

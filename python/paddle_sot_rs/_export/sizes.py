@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
-# How open dims are filled in: each with a number of its own; where the function wants some to be equal, those at the
-# same place of their tensors are, or all.
+# How open dims are filled in: each with a number of its own; where the function wants some to be
+# equal, those at the same place of their tensors are, or all.
 _BY_COUNT: Callable[[int, int], int] = lambda count, _: count  # noqa: E731
 _ALIKE: tuple[Callable[[int, int], int], ...] = (_BY_COUNT, lambda _, place: place, lambda *_: 1)
 # Factors of the dims at place 0, often a batch, and of the others: halves, strides, windows of 7.

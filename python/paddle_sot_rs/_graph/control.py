@@ -109,7 +109,8 @@ def put_items(tensor: Any, key: Any, value: Any) -> Any:
         return paddle.index_put(tensor, keys, value)
     rest = len(tensor.shape) - len(keys[0].shape)
     mask = paddle.unsqueeze(keys[0], list(range(-rest, 0))) if rest else keys[0]
-    # `paddle.masked_fill` copies the mask first. Here eager mode's gradient sees what becomes of it.
+    # `paddle.masked_fill` copies the mask first. Here eager mode's gradient sees what becomes of
+    # it.
     return _C_ops.masked_fill(tensor, mask, value)
 
 

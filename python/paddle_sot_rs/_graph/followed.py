@@ -51,7 +51,8 @@ def fill_diagonal(x: Any, value: float, offset: int = 0, wrap: bool = False, nam
     return _C_ops.fill_diagonal(x, value, offset, wrap or len(x.shape) != 2)
 
 
-# Operations that fill a tensor with what they draw: the same numbers, from the same generator, as a new tensor.
+# Operations that fill a tensor with what they draw: the same numbers, from the same generator, as a
+# new tensor.
 
 
 def uniform_like(x: Any, min: float = 0, max: float = 1.0, seed: int = 0, name: Any = None) -> Any:

@@ -106,7 +106,8 @@ def scaler_step_of(note: Callable[[str], None] | None, scaler: Any, optimizer: A
 
 def noting(name: str, note: Callable[[str], None] | None) -> Callable[..., Any]:
     """One of these, which tells `note`."""
-    return functools.partial({"step_of": step_of, "scaler_step_of": scaler_step_of}[name], note)
+    named: dict[str, Callable[..., Any]] = {"step_of": step_of, "scaler_step_of": scaler_step_of}
+    return functools.partial(named[name], note)
 
 
 def _run(kernel: Any, parts: Parts, rate: Any, optimizer: Any) -> None:
@@ -225,9 +226,9 @@ def _moments(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int]:
     )
     if not plain:
         raise _OwnStepError(_SETTINGS)
-    moments = optimizer._moment1_acc_str, optimizer._moment2_acc_str
+    moments = [optimizer._moment1_acc_str, optimizer._moment2_acc_str]
     if optimizer._amsgrad:
-        moments += (optimizer._moment2_acc_max_str,)
+        moments.append(optimizer._moment2_acc_max_str)
     powers = optimizer._beta1_pow_acc_str, optimizer._beta2_pow_acc_str
     return _tables(optimizer, *moments, *powers), len(moments)
 
@@ -271,7 +272,7 @@ def _adam(optimizer: Any, given: Updates, rate: Any) -> None:
 
 def _adamw(optimizer: Any, given: Updates, rate: Any) -> None:
     decay, decays = optimizer._weight_decay, optimizer._apply_decay_param_fun
-    which = True if decays is None else updates.decaying(optimizer, given)
+    which: Any = True if decays is None else updates.decaying(optimizer, given)
     if updates.can_fuse():
         for (factor, decaying), some in given.parts(which):
             updates.fused(optimizer, some, updates.scaled(rate, factor), decay, decays=decaying)
@@ -287,8 +288,7 @@ def _one_by_one(kernel: Any, own: list[Any], optimizer: Any, given: Updates, rat
     end = optimizer._lazy_mode, 1000, False, False, amsgrad
     for (parameter, gradient, factor, *states), settings in zip(given.rows(), own, strict=True):
         first, second, *most, power1, power2 = states
-        most = most[0] if amsgrad else None
-        moments = first, second, most, power1, power2, None, None
+        moments = first, second, most[0] if amsgrad else None, power1, power2, None, None
         kernel(parameter, gradient, updates.scaled(rate, factor), *moments, *betas, *settings, *end)
 
 

@@ -102,7 +102,8 @@ class _Current(threading.local):
     hooks: tuple[Any, Any] | None = None
 
 
-# Paddle knows one pair of hooks, for all threads: as in its own `recompute`, one at a time may run such blocks.
+# Paddle knows one pair of hooks, for all threads: as in its own `recompute`, one at a time may run
+# such blocks.
 _current = _Current()
 
 

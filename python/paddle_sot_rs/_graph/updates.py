@@ -175,8 +175,7 @@ def fused(optimizer: Any, given: Updates, rate: Any, decay: float, *, decays: bo
     """What `adam_`, or with `decays` `adamw_`, does for each parameter."""
     amsgrad = optimizer._amsgrad
     first, second, *most, power1, power2 = given.states
-    most = most[0] if amsgrad else None
-    moments = first, second, most, power1, power2, None, None
+    moments = first, second, most[0] if amsgrad else None, power1, power2, None, None
     betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
     end = decays, False, False, amsgrad
     _C_ops.fused_adam_(given.parameters, given.gradients, rate, *moments, *betas, _CHUNK, decay, *end)

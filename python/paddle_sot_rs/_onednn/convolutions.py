@@ -178,7 +178,8 @@ class _Fusion:
 
     def __init__(self, block: Any, number: int, convolution: Any, known: _Known) -> None:
         self.block = block
-        self.bias = self.residual = None
+        self.bias: Any = None
+        self.residual: Any = None
         self.gone = []
         out = convolution.result(0)
         addition = _bias_behind(out, known.steady)

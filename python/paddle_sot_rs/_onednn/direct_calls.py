@@ -8,11 +8,12 @@ from typing import Any
 from paddle.base import core
 
 from paddle_sot_rs._core import operators
+from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.kernels import mixed
 from paddle_sot_rs._paddle.programs import SHARES_STORAGE
+from paddle_sot_rs._paddle.views import ASSIGN
 
 _CALLED = frozenset(f"pd_op.{name}" for name in operators("call"))
-_COPY = "pd_op.assign"
 # An executor costs as much as so many calls.
 _MOST = 5
 
@@ -59,7 +60,7 @@ def _is_called(op: Any) -> bool:
 def _is_last_copy(op: Any) -> bool:
     """Whether it copies a result, for nobody else to write into, that nobody else has."""
     value = op.operand_source(0)
-    return op.name() == _COPY and len(value.all_used_ops()) == 1 and value.get_defining_op().name() in _FRESH
+    return op.name() == ASSIGN and len(value.all_used_ops()) == 1 and value.get_defining_op().name() in _FRESH
 
 
 _FRESH = _CALLED - SHARES_STORAGE
@@ -92,7 +93,7 @@ def direct_calls(block: Any, inputs: list[Any]) -> DirectCalls | None:
     constants: dict[int, _Constant] = {}
     for op in block.ops:
         name = op.name()
-        if name == "pd_op.data":
+        if name == DATA:
             continue
         if name == "builtin.shadow_output":
             results.append(values.number(op.operand_source(0)))

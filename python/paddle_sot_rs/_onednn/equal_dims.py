@@ -43,7 +43,7 @@ def _computed(op: Any, found: dict[int, list[Dim]]) -> list[Any] | None:
     name = op.name().removesuffix("_")
     if name not in _KEEPS and name not in _OF_TWO and name not in CONVOLUTIONS:
         return None
-    given = [found.get(value.id) for value in op.operands_source()[:2] if value.initialized()]
+    given: list[Any] = [found.get(value.id) for value in op.operands_source()[:2] if value.initialized()]
     if name in _OF_TWO and None not in given:
         return list(map(_broadcast, *given)) if len(given[0]) == len(given[1]) else None
     if given[0] is None or name in _KEEPS:

@@ -12,10 +12,11 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._onednn.operators import KNOWN
 from paddle_sot_rs._paddle import programs
-from paddle_sot_rs._paddle.constants import CONSTANTS
+from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
 from paddle_sot_rs._paddle.kernels import is_on_cpu
 from paddle_sot_rs._paddle.runnable import LAYOUT_NAMES
+from paddle_sot_rs._paddle.views import ASSIGN
 
 from .convolutions import (
     convolutions,
@@ -163,7 +164,7 @@ def is_unsafe(op: Any, has_items: set[int]) -> bool:
 def _copy_in_plain_layout(block: Any) -> None:
     """`assign` copies what oneDNN has laid out as it lies, and forgets how."""
     for op in block.ops:
-        value = op.operand_source(0) if op.name() == "pd_op.assign" else None
+        value = op.operand_source(0) if op.name() == ASSIGN else None
         if value is not None and value.is_dense_tensor_type() and value.dtype == paddle.float32:
             pir.set_insertion_point(op)
             copy = _C_ops.memcpy(value, 0)
@@ -207,7 +208,7 @@ def _small(block: Any) -> int | None:
 
 
 # Operations that say what goes in and comes out.
-_EDGES = ("pd_op.data", "builtin.shadow_output", "cf.yield")
+_EDGES = (DATA, "builtin.shadow_output", "cf.yield")
 
 
 class Placed:
@@ -282,7 +283,8 @@ def _place_outermost(program: Any, weights: list[Any], unknown: Unknown, has_ite
 
 def _dtypes(operations: list[Any]) -> list[str]:
     """What computes in which type, by the names of operators."""
-    halves, floats = set(), set()
+    halves: set[str] = set()
+    floats: set[str] = set()
     for op in operations:
         if op.name() not in (*CONSTANTS, *_CONVERSIONS):
             in_halves = op.has_attr("mkldnn_data_type") and op.attrs()["mkldnn_data_type"] == "bfloat16"
@@ -355,7 +357,7 @@ class Lowering(programs.Lowering):
             if (reason := refusal_of_blocks(block)) is not None:
                 return reason
         # It may be a part of a graph then. Guards look at the inputs of whole ones only.
-        if not self.rewrites and any(op.name() == "pd_op.data" and is_open(op.result(0)) for op in block.ops):
+        if not self.rewrites and any(op.name() == DATA and is_open(op.result(0)) for op in block.ops):
             return "gradients are on, and tensors with open dims may be empty"
         if any("C" in layout and not layout.startswith("NC") for layout in _layouts(block)):
             return "an operation takes the channels last"
@@ -396,7 +398,7 @@ class Lowering(programs.Lowering):
         if self.refusal is not None:
             self.report = [f"oneDNN: not used, {self.refusal}"]
             return
-        given = (op.result(0) for op in forward.global_block().ops if op.name() == "pd_op.data")
+        given = (op.result(0) for op in forward.global_block().ops if op.name() == DATA)
         found = Placed(self.in_bfloat16)
         place(forward, [value for value in given if _data_name(value) in self.kept], frozenset(), [], found)
         self.in_place = False

@@ -11,6 +11,8 @@ from typing import Any
 import paddle
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._paddle.constants import DATA
+
 from .passes import cloned, stand_in
 
 
@@ -77,7 +79,7 @@ class Masks:
         for op in self.block.ops:
             if op.id() in wanted:
                 outputs[op.id()] = op
-            elif op.name() == "pd_op.data" and op.attrs()["name"].startswith(self.prefix):
+            elif op.name() == DATA and op.attrs()["name"].startswith(self.prefix):
                 stand_ins[op.attrs()["name"]] = op
         with paddle.static.program_guard(self.program):
             for prefix, given, keepers, copy in self.hidden:

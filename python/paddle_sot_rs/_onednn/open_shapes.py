@@ -6,7 +6,7 @@ from typing import Any
 
 import paddle
 
-from paddle_sot_rs._paddle.constants import CONSTANTS
+from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
 from paddle_sot_rs._paddle.gradients.backward import blocks_of, with_inner
 
 # Inputs of which nothing is known, by the ids of values.
@@ -56,7 +56,7 @@ def _closed_arguments(op: Any) -> set[int]:
 
 def _is_known(op: Any, unknown: Unknown) -> bool:
     """Whether it is an input that a call says the shape of."""
-    return op.name() == "pd_op.data" and op.result(0).id not in unknown
+    return op.name() == DATA and op.result(0).id not in unknown
 
 
 def _is_constant(value: Any) -> bool:

@@ -14,6 +14,7 @@ from paddle import _C_ops
 from paddle.base.libpaddle import pir
 from paddle.base.libpaddle.pir import get_used_external_value
 
+from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, blocks_of, with_inner
 
 from .masks import is_plain, keep
@@ -116,7 +117,7 @@ class Outlined:
             for each in self.program.global_block().ops:
                 if each.id() in self.results:
                     made[each.id()] = mapping.look_up(each.operand_source(0))
-                elif each.name() == "pd_op.data" and each.attrs()["name"] in given:
+                elif each.name() == DATA and each.attrs()["name"] in given:
                     mapping.add(each.result(0), given[each.attrs()["name"]])
                 else:
                     cloned(each, mapping)

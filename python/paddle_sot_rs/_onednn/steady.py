@@ -11,15 +11,15 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import programs
-from paddle_sot_rs._paddle.constants import CONSTANTS
+from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.foreign_programs import run_program
 from paddle_sot_rs._paddle.gradients.backward import with_inner
 from paddle_sot_rs._paddle.runnable import whole
+from paddle_sot_rs._paddle.views import ASSIGN
 
 from .passes import cloned, stand_in
 
-_COPY = "pd_op.assign"
 # Always the same of the same, without effects.
 _PURE = frozenset(
     f"pd_op.{name}"
@@ -49,7 +49,7 @@ def computed_once(block: Any, known: set[int]) -> list[Any]:
     if any(written(op) and not reads_statistics(op) for op in operations):
         return []
     # A copy is made in each call: it may be a result.
-    copies = {op.result(0).id for op in operations if op.name() == _COPY}
+    copies = {op.result(0).id for op in operations if op.name() == ASSIGN}
     steady, found = known - copies, {}
     for op in operations:
         if any(result.id in steady for result in op.results() if result.initialized()):
@@ -86,7 +86,7 @@ class Steady:
         moved = []
         for op in reversed(list(with_inner(program.global_block().ops))):
             made_here = (value.id for value in op.results() if value.initialized())
-            if op.name() != "pd_op.data" and not needed.isdisjoint(made_here):
+            if op.name() != DATA and not needed.isdisjoint(made_here):
                 moved.append(op)
                 needed.update(value.id for value in op.operands_source() if value.initialized())
         read = [at for at in weights if inputs[at].id in needed]
@@ -106,7 +106,8 @@ class Steady:
     def _move(self, program: Any, weights: list[Any], moved: list[Any], made: list[Any]) -> list[Any]:
         if not made:
             return []
-        apart, mapping, copies = paddle.static.Program(), pir.IrMapping(), {}
+        apart, mapping = paddle.static.Program(), pir.IrMapping()
+        copies: dict[int, Any] = {}
         with paddle.static.program_guard(apart):
             inputs = [stand_in(f"sot_w{at}", value) for at, value in enumerate(weights)]
             for value, copy in zip(weights, inputs, strict=True):

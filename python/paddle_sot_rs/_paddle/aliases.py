@@ -15,9 +15,9 @@ from paddle_sot_rs._paddle.gradients.backward import (
     with_inner,
 )
 from paddle_sot_rs._paddle.gradients.grad_liveness import reads, used
-from paddle_sot_rs._paddle.views import PARTS, is_view
+from paddle_sot_rs._paddle.views import ASSIGN, PARTS, is_view
 
-_NAMES = ("pd_op.assign", *PARTS)
+_NAMES = (ASSIGN, *PARTS)
 
 
 class _Aliases:
@@ -134,5 +134,5 @@ def _keeps(op):
 
 
 def _copies(operations, direct):
-    assigns = (op for op in operations if op.name() == "pd_op.assign")
+    assigns = (op for op in operations if op.name() == ASSIGN)
     return [op.results()[0].id for op in assigns if op.operand_source(0).id in direct]

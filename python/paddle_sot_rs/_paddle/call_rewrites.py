@@ -3,6 +3,7 @@
 import functools
 import math
 import types
+from typing import Any
 
 import numpy
 import paddle
@@ -211,7 +212,7 @@ _CASTING = {
 
 
 # Functions of this package that are written anew for programs; who writes them puts them here.
-STATIC_FORMS = {}
+STATIC_FORMS: dict[Any, Any] = {}
 
 
 def as_traced(function, args, kwargs):
@@ -405,7 +406,7 @@ BEGINS = "sot_begins"
 # No operations of their own in eager mode.
 _TRANSPARENT = ("builtin.combine", "builtin.split", "builtin.slice")
 # By name, for each operand whether a gradient goes to it.
-_differentiable = {}
+_differentiable: dict[str, Any] = {}
 
 
 def differentiable(op):

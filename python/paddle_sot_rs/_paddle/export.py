@@ -111,8 +111,9 @@ def export_program(trace, inputs, outputs):
             replace(old, value)
             tensors.append(tensor)
             parameters.append(value)
-        # An argument or parameter that is returned as it is needs an operation to be an output. And what `scale` made
-        # would be saved as the operand where the factor is 1: Paddle does not look at the summand.
+        # An argument or parameter that is returned as it is needs an operation to be an output. And
+        # what `scale` made would be saved as the operand where the factor is 1: Paddle does not
+        # look at the summand.
         pir.set_insertion_point_to_block_end(block)
         given = [*values, *parameters]
         for at, value in enumerate(result):
@@ -128,7 +129,8 @@ def export_program(trace, inputs, outputs):
             )
         prepare(block, values, result)
         trace.external.clear()
-        # A Value points into its program, and does not keep it: `static.inputs` is all that the caller may have.
+        # A Value points into its program, and does not keep it: `static.inputs` is all that the
+        # caller may have.
         for value in (*values, *result, *parameters):
             weakref.finalize(value, let_go, program).atexit = False
         return ConcreteProgram(program, values, result, (tensors, parameters), trace.startup)

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+from typing import Any
 
 from paddle import _C_ops, _legacy_C_ops
 from paddle.base import executor
@@ -25,8 +26,8 @@ begin_other = paddle_backend.begin_other
 end_pass = paddle_backend.end_pass
 drop_executors = paddle_backend.drop_executors
 # Scopes whose backward has not run, and those of them whose executors were dropped, by their ids.
-_waiting = {}
-_spoiled = {}
+_waiting: dict[int, Any] = {}
+_spoiled: dict[int, Any] = {}
 
 
 def are_there():

@@ -75,7 +75,7 @@ _UNSHUFFLES = {id(functional.pixel_unshuffle), id(_C_ops.pixel_unshuffle)}
 
 def _is_open_image(args, kwargs):
     """Whether the operator would take it with known dims, and some are open."""
-    x, step, *layout = *args, *[None] * (2 - len(args))
+    x, step, *layout = list(args) + [None] * (2 - len(args))
     layout = layout[0] if layout else kwargs.get("data_format", "NCHW")
     fits = isinstance(x, Value) and x.ndim == 4 and type(step) is int and step > 0
     return fits and layout in ("NCHW", "NHWC") and any(dim < 0 for dim in x.shape[1:])
@@ -111,7 +111,7 @@ def _broadcasts_open_dims(args, kwargs):
     """Whether two tensors of one rank are given by position, with open dims besides the axis."""
     if len(args) < 2 or not {"axis", "broadcast"}.issuperset(kwargs) or not kwargs.get("broadcast", True):
         return False
-    arr, indices, axis, *rest = *args, *[kwargs.get("axis")] * (3 - len(args))
+    arr, indices, axis, *rest = list(args) + [kwargs.get("axis")] * (3 - len(args))
     fits = isinstance(arr, Value) and isinstance(indices, Value) and type(axis) is int and not rest
     if not fits or arr.ndim != indices.ndim or not -arr.ndim <= axis < arr.ndim:
         return False

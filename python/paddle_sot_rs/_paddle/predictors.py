@@ -9,7 +9,9 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._onednn.operators import KNOWN
 from paddle_sot_rs._paddle.blocks import ROWS
+from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients.backward import blocks_of
+from paddle_sot_rs._paddle.views import ASSIGN
 
 # Some of their results are not made with `is_test`: constant folding asks for their memory. The
 # second operand is the scale.
@@ -52,7 +54,7 @@ def prepare(block, inputs, outputs=()):
 def _is_constant(value, known):
     """Whether constant folding may compute it: it does not know that a branch has blocks, and fails."""
     op = value.get_defining_op()
-    if op is None or op.name() == "pd_op.data":
+    if op is None or op.name() == DATA:
         return False
     found = known.get(value.id)
     if found is None:
@@ -183,7 +185,7 @@ def _hand_over_plainly(block):
     for at in range(last.num_operands()):
         value = last.operand_source(at)
         op = value.get_defining_op()
-        is_plain = op is not None and op.name() == "pd_op.assign"
+        is_plain = op is not None and op.name() == ASSIGN
         if is_plain or not value.is_dense_tensor_type() or value.dtype not in _FLOATS:
             continue
         pir.set_insertion_point(last)

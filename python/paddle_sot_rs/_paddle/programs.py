@@ -12,7 +12,7 @@ from paddle.pir import get_fake_value_name, is_fake_value
 from paddle_sot_rs._core import operators
 from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.aliased_outputs import look_for_bases
-from paddle_sot_rs._paddle.constants import hoist
+from paddle_sot_rs._paddle.constants import GIVEN, hoist
 from paddle_sot_rs._paddle.effects import first_random
 from paddle_sot_rs._paddle.gradients import double_backward, grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, gradients, takes_none_of_several, with_inner
@@ -45,7 +45,7 @@ def _keep_operands(block):
         combined = op.operand_source(0).get_defining_op()
         for operand in combined.operands():
             value = operand.source()
-            given = value.get_defining_op().name() in ("pd_op.data", "builtin.parameter")
+            given = value.get_defining_op().name() in GIVEN
             if given or len(value.all_used_ops()) < 2:
                 continue
             pir.set_insertion_point(combined)

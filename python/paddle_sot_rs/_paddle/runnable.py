@@ -7,6 +7,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 from paddle.pir import get_fake_value_name, is_fake_value
 
+from paddle_sot_rs._paddle.constants import GIVEN
 from paddle_sot_rs._paddle.gradients.backward import blocks_of
 from paddle_sot_rs._paddle.value_patches import raw_dims
 
@@ -37,7 +38,6 @@ def all_values(program):
 
 
 # What these give is there before the run.
-_GIVEN = frozenset(("pd_op.data", "builtin.parameter"))
 # Of a size that is not told, and none on a CPU.
 _WITH_WORK_SPACE = frozenset(("pd_op.batch_norm", "pd_op.batch_norm_"))
 
@@ -47,7 +47,7 @@ def made_bytes(programs, trains):
     total = 0
     for program in programs:
         for op in program.global_block().ops:
-            if op.name() in _GIVEN:
+            if op.name() in GIVEN:
                 continue
             for value in op.results():
                 # The values in a list are results of the operation that takes it apart.

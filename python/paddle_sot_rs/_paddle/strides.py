@@ -7,7 +7,7 @@ from math import prod
 
 from paddle_sot_rs._paddle.gradients.backward import with_inner
 from paddle_sot_rs._paddle.value_patches import dims
-from paddle_sot_rs._paddle.views import COPIES, is_view
+from paddle_sot_rs._paddle.views import ASSIGN, COPIES, is_view
 
 # Those that copy where they have to.
 _RESHAPE = frozenset(("pd_op.reshape", "pd_op.flatten"))
@@ -188,7 +188,7 @@ def _unbind(known, op, value, sizes, strides):
 
 _RULES = {
     **dict.fromkeys((*_RESHAPE, "pd_op.squeeze", "pd_op.unsqueeze"), _reshape),
-    "pd_op.assign": _same,
+    ASSIGN: _same,
     "pd_op.transpose": _transpose,
     "pd_op.slice": _slice,
     "pd_op.strided_slice": _strided_slice,

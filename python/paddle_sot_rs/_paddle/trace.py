@@ -13,6 +13,7 @@ from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.alike_calls import INPUTS, AlikeCalls
 from paddle_sot_rs._paddle.blocks import ROWS, remove
 from paddle_sot_rs._paddle.call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
+from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
@@ -26,7 +27,7 @@ from paddle_sot_rs._paddle.views import COPIES
 _PROGRAM = "builtin.module"
 _WHOLE_NUMBERS = (paddle.int32, paddle.int64)
 # Operations that cost nothing.
-_NO_WORK = frozenset(("pd_op.data", "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
+_NO_WORK = frozenset((DATA, "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
 
 
 class Trace:
@@ -40,8 +41,8 @@ class Trace:
         self.block = self.program.global_block()
         self.external = {}
         self.fresh = []
-        # What the last call has asked of open dims: the id of a value and where the dim is, the comparison, the same
-        # of the other (or a number), and what was answered.
+        # What the last call has asked of open dims: the id of a value and where the dim is, the
+        # comparison, the same of the other (or a number), and what was answered.
         self.asked = []
         # Whether the last call has computed with the -1 of an open dim.
         self.computes = False

@@ -7,10 +7,13 @@ from paddle_sot_rs._core import operators
 
 VIEWS = frozenset(f"pd_op.{name}" for name in operators("view"))
 
+# What copies, and what `detach` is.
+ASSIGN = "pd_op.assign"
+
 # They take apart the lists that some of them make.
 PARTS = ("builtin.split", "builtin.slice")
 
-# An attribute of an `assign` that is a view in eager mode (`detach`).
+# An attribute of one that is a view in eager mode (`detach`).
 SHARES = "sot_shares"
 # An attribute of one of the above whose result has storage of its own there (see `strides.py`).
 COPIES = "sot_copies"
@@ -19,7 +22,7 @@ COPIES = "sot_copies"
 def shares_count(op):
     """Whether changes in place of its result and of its first operand are counted together."""
     name = op.name()
-    return name in VIEWS or name == "pd_op.assign" and op.has_attr(SHARES)
+    return name in VIEWS or name == ASSIGN and op.has_attr(SHARES)
 
 
 def is_view(op):

@@ -8,6 +8,7 @@ import ctypes
 import hashlib
 import os
 import sys
+from typing import Any
 
 # Rows of the matrices: enough for every kernel to take its main loop, below a millisecond.
 _SIZE = 64
@@ -23,7 +24,7 @@ def load(path: str) -> ctypes.CDLL:
     return ctypes.CDLL(path)
 
 
-def _product(library: ctypes.CDLL, name: str, kind: type) -> bytes:
+def _product(library: ctypes.CDLL, name: str, kind: Any) -> bytes:
     items = _SIZE * _SIZE
     matrix = kind * items
     left = matrix(*(at * 0.618034 % 1 for at in range(items)))

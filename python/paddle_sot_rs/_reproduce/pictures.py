@@ -125,7 +125,8 @@ def tensors(value: Any, inside: tuple[int, ...] = ()) -> list[paddle.Tensor]:
     # A derived class may answer to these with what it likes.
     if isinstance(value, dict):
         value = list(dict.values(value))
-    for kind in (list, tuple, set):
+    kinds: list[Any] = [list, tuple, set]
+    for kind in kinds:
         if isinstance(value, kind):
             return [tensor for item in kind.__iter__(value) for tensor in tensors(item, inside)]
     return []

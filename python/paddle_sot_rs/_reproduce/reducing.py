@@ -101,7 +101,7 @@ def statements(tree: ast.Module) -> Iterator[None]:
     for body in _bodies(tree):
         for at in reversed(range(len(body))):
             kept = body[at]
-            inner = [getattr(kept, name, None) for name in ("body", "orelse")]
+            inner: list[object] = [getattr(kept, name, None) for name in ("body", "orelse")]
             if isinstance(kept, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler):
                 inner = []
             for other in [[], *inner]:

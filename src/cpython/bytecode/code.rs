@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCode, PyDict, PyTuple};
 
-use crate::frame::Modules;
+use crate::frame::{Modules, OWN_PACKAGE};
 use crate::obj::Obj;
 
 use super::instr::Instr;
@@ -333,7 +333,7 @@ impl Code {
 
     /// Any code object will do: `replace` gives it every field.
     fn template<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.module("paddle_sot_rs")
+        py.module(OWN_PACKAGE)
             .and_then(|module| module.getattr("_template"))
             .or_else(|_| py.eval(c"(lambda: None)", None, None))?
             .getattr("__code__")

@@ -177,8 +177,8 @@ const ASYNC: &str = "asynchronous";
 const BODY: &str = "body: in code of modules and classes only, whose frames are never translated";
 const INTERNAL: &str = "internal: no instruction of a program";
 
-/// Opcodes that are decoded to [`Instr::Other`], each with the reason. Each is UNIMP: the frame that
-/// runs one runs natively.
+/// Opcodes that are decoded to [`Instr::Other`], each with the reason. Each is UNIMP: the frame
+/// that runs one runs natively.
 pub const UNIMP: &[(&str, &str)] = &[
     ("GET_AITER", ASYNC),
     ("GET_ANEXT", ASYNC),

@@ -40,7 +40,7 @@ pub use code_state::{CodeState, Policy};
 pub use listening::{
     Listening, Pep523Scope, is_hooked_by_others, is_installed, listen, set_handler,
 };
-pub use modules::Modules;
+pub use modules::{BUILTINS, COLLECTIONS, Modules, NUMPY, OPERATOR, OWN_PACKAGE, PADDLE, TYPES};
 pub use pass_frame::{PassFrame, call_giving};
 pub use pep523::{Pep523Frame, grant_c_recursion, grant_nesting, refused_frames};
 pub use signals::{HeldSignals, free_signals, is_of_a_handler};

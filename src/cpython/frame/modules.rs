@@ -21,12 +21,54 @@ pub trait Modules<'py> {
     /// When it cannot be imported.
     fn module(self, name: impl AsRef<str>) -> PyResult<Bound<'py, PyAny>>;
 
+    /// The module `builtins`, as the program has left it.
+    ///
+    /// # Errors
+    /// When it is gone from `sys.modules`.
+    fn builtins(self) -> PyResult<Bound<'py, PyAny>>;
+
+    /// The module `collections`.
+    ///
+    /// # Errors
+    /// When it cannot be imported.
+    fn collections(self) -> PyResult<Bound<'py, PyAny>>;
+
+    /// The module `types`.
+    ///
+    /// # Errors
+    /// When it cannot be imported.
+    fn types(self) -> PyResult<Bound<'py, PyAny>>;
+
+    /// NumPy.
+    ///
+    /// # Errors
+    /// When it cannot be imported.
+    fn numpy(self) -> PyResult<Bound<'py, PyAny>>;
+
+    /// Paddle.
+    ///
+    /// # Errors
+    /// When it cannot be imported.
+    fn paddle(self) -> PyResult<Bound<'py, PyAny>>;
+
     /// What Python itself has by this name in `builtins` or `operator`, whatever the program has
     /// put in its place.
     ///
     /// # Errors
     /// When there is nothing, or was something else already when the engine was imported.
     fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>>;
+
+    /// The same of `builtins`.
+    ///
+    /// # Errors
+    /// Those of [`Modules::original`].
+    fn builtin(self, name: &str) -> PyResult<Bound<'py, PyAny>>;
+
+    /// The same of `operator`.
+    ///
+    /// # Errors
+    /// Those of [`Modules::original`].
+    fn operator(self, name: &str) -> PyResult<Bound<'py, PyAny>>;
 
     /// A module of the engine's own package, imported. What its functions find in `builtins` is
     /// what was there when the engine was imported, whatever the program has put in its place
@@ -43,9 +85,27 @@ pub trait Modules<'py> {
     fn keep_originals(self) -> PyResult<&'static Py<PyDict>>;
 }
 
-/// Under this name all of them are kept in one dict. Others have the name of their module and a dot
-/// in front of theirs.
-const BUILTINS: &str = "builtins";
+/// The module of builtins. Under this name all of them are kept in one dict. Others have the name
+/// of their module and a dot in front of theirs.
+pub const BUILTINS: &str = "builtins";
+
+/// The module of more containers.
+pub const COLLECTIONS: &str = "collections";
+
+/// The module of classes that no builtin names.
+pub const TYPES: &str = "types";
+
+/// The package of tensors.
+pub const PADDLE: &str = "paddle";
+
+/// The package of arrays.
+pub const NUMPY: &str = "numpy";
+
+/// The engine's own package.
+pub const OWN_PACKAGE: &str = "paddle_sot_rs";
+
+/// The module of operators that can be called.
+pub const OPERATOR: &str = "operator";
 
 static ORIGINALS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
@@ -57,7 +117,7 @@ fn is_of_c(value: &Bound<'_, PyAny>, name: &str) -> bool {
     }
     // `ExceptionGroup` can be changed as classes of Python code can.
     value.cast::<PyType>().is_ok_and(|class| {
-        !native::is_mutable(class) || class.module().is_ok_and(|module| module == "builtins")
+        !native::is_mutable(class) || class.module().is_ok_and(|module| module == BUILTINS)
     })
 }
 
@@ -80,6 +140,34 @@ impl<'py> Modules<'py> for Python<'py> {
             let text = format!("{name} is not in sys.modules after it was imported");
             pyo3::exceptions::PyImportError::new_err(text)
         })
+    }
+
+    fn builtins(self) -> PyResult<Bound<'py, PyAny>> {
+        self.module(BUILTINS)
+    }
+
+    fn collections(self) -> PyResult<Bound<'py, PyAny>> {
+        self.module(COLLECTIONS)
+    }
+
+    fn types(self) -> PyResult<Bound<'py, PyAny>> {
+        self.module(TYPES)
+    }
+
+    fn numpy(self) -> PyResult<Bound<'py, PyAny>> {
+        self.module(NUMPY)
+    }
+
+    fn paddle(self) -> PyResult<Bound<'py, PyAny>> {
+        self.module(PADDLE)
+    }
+
+    fn builtin(self, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.original(BUILTINS, name)
+    }
+
+    fn operator(self, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.original(OPERATOR, name)
     }
 
     fn original(self, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -120,9 +208,9 @@ impl<'py> Modules<'py> for Python<'py> {
     fn keep_originals(self) -> PyResult<&'static Py<PyDict>> {
         ORIGINALS.get_or_try_init(self, || {
             let kept = PyDict::new(self);
-            let builtins = self.module("builtins")?.getattr("__dict__")?;
+            let builtins = self.builtins()?.getattr("__dict__")?;
             kept.set_item(BUILTINS, builtins.cast::<PyDict>()?.copy()?)?;
-            for module in ["builtins", "operator"] {
+            for module in [BUILTINS, OPERATOR] {
                 let names = self.module(module)?.getattr("__dict__")?;
                 for (name, value) in names.cast::<PyDict>()? {
                     let Ok(name) = name.extract::<String>() else {
@@ -134,7 +222,7 @@ impl<'py> Modules<'py> for Python<'py> {
                 }
             }
             // Its own name is another one.
-            let proxy = self.module("types")?.getattr("MappingProxyType")?;
+            let proxy = self.types()?.getattr("MappingProxyType")?;
             if native::is_class_of_proxies(&proxy) {
                 kept.set_item("types.MappingProxyType", proxy)?;
             }

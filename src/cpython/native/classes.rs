@@ -15,11 +15,15 @@ use super::object::Ptr;
 use super::references::WeakOrStrong;
 
 unsafe extern "C" {
-    fn _PyType_Lookup(class: *mut ffi::PyTypeObject, name: Ptr) -> Ptr;
+    fn _PyType_Lookup(
+        class: *mut ffi::PyTypeObject,
+        name: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject;
 }
 
 /// Whether these are the classes in the method resolution order of a class.
-pub fn order_is(class: Ptr, classes: &[WeakOrStrong]) -> bool {
+pub fn order_is(class: Ptr<'_>, classes: &[WeakOrStrong]) -> bool {
+    let class = class.as_ptr();
     // SAFETY: the type is checked; its order is a tuple that is alive, and read without running
     // anything.
     unsafe {
@@ -31,7 +35,7 @@ pub fn order_is(class: Ptr, classes: &[WeakOrStrong]) -> bool {
             return false;
         }
         let mut classes = classes.iter().enumerate();
-        classes.all(|(at, known)| known.is(ffi::PyTuple_GET_ITEM(order, at as isize)))
+        classes.all(|(at, known)| known.is(Ptr::new(ffi::PyTuple_GET_ITEM(order, at as isize))))
     }
 }
 
@@ -46,7 +50,8 @@ pub fn is_mutable(class: &Bound<'_, pyo3::types::PyType>) -> bool {
 
 /// Whether `__name__` or the like of a function or class is this constant: read with the descriptor
 /// of `function` or `type`, which runs no user code.
-pub fn is_named(py: Python<'_>, object: Ptr, name: Ptr, value: Ptr) -> bool {
+pub fn is_named(py: Python<'_>, object: Ptr<'_>, name: Ptr<'_>, value: Ptr<'_>) -> bool {
+    let (object, name) = (object.as_ptr(), name.as_ptr());
     // SAFETY: all are live; new references are given back.
     unsafe {
         let of = match ffi::PyType_Check(object) {
@@ -65,7 +70,7 @@ pub fn is_named(py: Python<'_>, object: Ptr, name: Ptr, value: Ptr) -> bool {
             ffi::PyErr_Clear();
             return false;
         }
-        let same = const_equal(py, found, value);
+        let same = const_equal(py, Ptr::new(found), value);
         ffi::Py_DECREF(found);
         same
     }
@@ -91,7 +96,7 @@ impl Registered {
     }
 
     /// Whether it is still so.
-    pub fn holds(&self, py: Python<'_>, class: Ptr) -> bool {
+    pub fn holds(&self, py: Python<'_>, class: Ptr<'_>) -> bool {
         let now = registrations(py);
         if now.is_some_and(|now| now == self.seen.load(Ordering::Relaxed)) {
             return true;
@@ -101,7 +106,7 @@ impl Registered {
             return false;
         }
         // SAFETY: both are live. The abstract classes are those of the standard library.
-        let answer = unsafe { ffi::PyObject_IsSubclass(class, abstract_) };
+        let answer = unsafe { ffi::PyObject_IsSubclass(class.as_ptr(), abstract_.as_ptr()) };
         if answer < 0 {
             // SAFETY: the GIL is held.
             unsafe { ffi::PyErr_Clear() };
@@ -129,14 +134,15 @@ fn registrations(py: Python<'_>) -> Option<u64> {
 }
 
 /// What `name` resolves to along the MRO, unbound.
-pub fn type_attr(class: Ptr, name: Ptr) -> Ptr {
+pub fn type_attr<'a>(class: Ptr<'a>, name: Ptr<'_>) -> Ptr<'a> {
+    let class = class.as_ptr();
     // SAFETY: the type is checked; `_PyType_Lookup` answers with a borrowed reference and never
     // raises for exact strings.
     unsafe {
         if ffi::PyType_Check(class) == 0 {
-            return std::ptr::null_mut();
+            return Ptr::NULL;
         }
-        _PyType_Lookup(class.cast(), name)
+        Ptr::new(_PyType_Lookup(class.cast(), name.as_ptr()))
     }
 }
 
@@ -197,13 +203,13 @@ pub fn acts_like(slot: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The address of the C function; `None` for anything else than such a method.
-fn slot_function(descriptor: Ptr) -> Option<usize> {
+fn slot_function(descriptor: *mut ffi::PyObject) -> Option<usize> {
     #[repr(C)]
     struct Wrapper {
         head: ffi::PyObject,
-        class: Ptr,
-        name: Ptr,
-        qualname: Ptr,
+        class: *mut ffi::PyObject,
+        name: *mut ffi::PyObject,
+        qualname: *mut ffi::PyObject,
         base: *const std::ffi::c_void,
         wrapped: usize,
     }

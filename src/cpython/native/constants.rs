@@ -11,10 +11,17 @@ use super::numpy_scalars as scalars;
 use super::object::Ptr;
 
 /// Whether both are the same constant: same exact type and value, floats by their bits.
-pub fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
+pub fn const_equal(py: Python<'_>, a: Ptr<'_>, b: Ptr<'_>) -> bool {
     if a == b {
         return true;
     }
+    let (a, b) = (a.as_ptr(), b.as_ptr());
+    // Parts of what is alive.
+    let equal = |a, b| {
+        // SAFETY: what they are parts of is alive, and does not change.
+        let (a, b) = unsafe { (Ptr::new(a), Ptr::new(b)) };
+        const_equal(py, a, b)
+    };
     // SAFETY: both are live; only exact builtin immutable types are compared with `==`.
     unsafe {
         let class = ffi::Py_TYPE(a);
@@ -43,9 +50,7 @@ pub fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
         if class == &raw mut ffi::PySlice_Type {
             type Slice = ffi::PySliceObject;
             let (a, b) = (&*a.cast::<Slice>(), &*b.cast::<Slice>());
-            return const_equal(py, a.start, b.start)
-                && const_equal(py, a.stop, b.stop)
-                && const_equal(py, a.step, b.step);
+            return equal(a.start, b.start) && equal(a.stop, b.stop) && equal(a.step, b.step);
         }
         if class == &raw mut ffi::PyRange_Type {
             return [c"start", c"stop", c"step"]
@@ -55,13 +60,8 @@ pub fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
         if class == &raw mut ffi::PyTuple_Type {
             let length = ffi::PyTuple_GET_SIZE(a);
             return length == ffi::PyTuple_GET_SIZE(b)
-                && (0..length).all(|at| {
-                    const_equal(
-                        py,
-                        ffi::PyTuple_GET_ITEM(a, at),
-                        ffi::PyTuple_GET_ITEM(b, at),
-                    )
-                });
+                && (0..length)
+                    .all(|at| equal(ffi::PyTuple_GET_ITEM(a, at), ffi::PyTuple_GET_ITEM(b, at)));
         }
         let (a, b) = (
             Bound::from_borrowed_ptr(py, a),
@@ -72,7 +72,8 @@ pub fn const_equal(py: Python<'_>, a: Ptr, b: Ptr) -> bool {
 }
 
 /// An exact `int` that is small enough, or an exact `float`.
-pub fn number(object: Ptr) -> Option<Value> {
+pub fn number(object: Ptr<'_>) -> Option<Value> {
+    let object = object.as_ptr();
     // SAFETY: the object is live; the conversions of exact numbers run no user code.
     unsafe {
         let class = ffi::Py_TYPE(object);
@@ -89,13 +90,18 @@ pub fn number(object: Ptr) -> Option<Value> {
 }
 
 /// Whether two exact ranges have the same `start`, `stop` or `step`.
-fn range_parts_are_equal(py: Python<'_>, a: Ptr, b: Ptr, part: &CStr) -> bool {
+fn range_parts_are_equal(
+    py: Python<'_>,
+    a: *mut ffi::PyObject,
+    b: *mut ffi::PyObject,
+    part: &CStr,
+) -> bool {
     // SAFETY: both are live; the attributes of an exact range are read without user code, and the
     // references are given back.
     unsafe {
         let read = |range| ffi::PyObject_GetAttrString(range, part.as_ptr());
         let (x, y) = (read(a), read(b));
-        let same = !x.is_null() && !y.is_null() && const_equal(py, x, y);
+        let same = !x.is_null() && !y.is_null() && const_equal(py, Ptr::new(x), Ptr::new(y));
         if x.is_null() || y.is_null() {
             ffi::PyErr_Clear();
         }

@@ -11,7 +11,7 @@ use crate::obj::Obj;
 
 use super::constants::const_equal;
 use super::hash_table::{self, HashedKey};
-use super::object::Ptr;
+use super::object::{Ptr, to_bound};
 use super::references::WeakOrStrong;
 
 unsafe extern "C" {
@@ -19,24 +19,25 @@ unsafe extern "C" {
 }
 
 /// `dict[key]`; `None` when a key of the dict says itself what it is equal to.
-pub fn dict_item(dict: Ptr, key: &HashedKey) -> Option<Ptr> {
+pub fn dict_item<'a>(dict: Ptr<'a>, key: &HashedKey) -> Option<Ptr<'a>> {
+    let dict = dict.as_ptr();
     // SAFETY: both are live and the type is checked. Where the keys of the dict are exact strings,
     // as those of namespaces are, the interpreter compares them with another without user code.
     unsafe {
         if ffi::PyDict_Check(dict) == 0 {
-            return Some(std::ptr::null_mut());
+            return Some(Ptr::NULL);
         }
         if hash_table::is_general(dict) {
-            return hash_table::find_in_dict(dict, key);
+            return hash_table::find_in_dict(dict, key).map(|value| Ptr::new(value));
         }
         if !key.is_text() {
-            return Some(std::ptr::null_mut());
+            return Some(Ptr::NULL);
         }
         let value = ffi::PyDict_GetItemWithError(dict, key.as_ptr());
         if value.is_null() && !ffi::PyErr_Occurred().is_null() {
             ffi::PyErr_Clear();
         }
-        Some(value)
+        Some(Ptr::new(value))
     }
 }
 
@@ -50,13 +51,14 @@ pub fn key_object(py: Python<'_>, key: &DictKey) -> Py<PyAny> {
 }
 
 /// `list[index]` from its storage.
-pub fn list_item(list: Ptr, index: usize) -> Ptr {
+pub fn list_item<'a>(list: Ptr<'a>, index: usize) -> Ptr<'a> {
+    let list = list.as_ptr();
     // SAFETY: the index is checked against the live list's length.
     unsafe {
         if ffi::PyList_Check(list) == 0 || index >= ffi::PyList_GET_SIZE(list) as usize {
-            return std::ptr::null_mut();
+            return Ptr::NULL;
         }
-        ffi::PyList_GET_ITEM(list, index as isize)
+        Ptr::new(ffi::PyList_GET_ITEM(list, index as isize))
     }
 }
 
@@ -66,26 +68,24 @@ static DEQUE: OnceLock<usize> = OnceLock::new();
 /// Makes deques known to the guards.
 pub fn know_deques(py: Python<'_>) -> PyResult<()> {
     if DEQUE.get().is_none() {
-        let class = py.module("collections")?.getattr("deque")?;
+        let class = py.collections()?.getattr("deque")?;
         // The class lives as long as the process.
         DEQUE.get_or_init(|| class.into_ptr() as usize);
     }
     Ok(())
 }
 
-fn is_deque(object: Ptr) -> bool {
+fn is_deque(object: *mut ffi::PyObject) -> bool {
     // SAFETY: the object is live.
     DEQUE.get() == Some(&(unsafe { ffi::Py_TYPE(object) } as usize))
 }
 
 /// `deque.maxlen`; `None` for anything else.
-pub fn max_len(py: Python<'_>, deque: Ptr) -> Option<Option<usize>> {
-    if !is_deque(deque) {
+pub fn max_len(py: Python<'_>, deque: Ptr<'_>) -> Option<Option<usize>> {
+    if !is_deque(deque.as_ptr()) {
         return None;
     }
-    // SAFETY: the object is live.
-    let deque = unsafe { Bound::from_borrowed_ptr(py, deque) };
-    deque
+    to_bound(py, deque)
         .getattr(pyo3::intern!(py, "maxlen"))
         .ok()?
         .extract()
@@ -93,16 +93,17 @@ pub fn max_len(py: Python<'_>, deque: Ptr) -> Option<Option<usize>> {
 }
 
 /// `deque[index]`.
-pub fn deque_item(deque: Ptr, index: usize) -> Ptr {
+pub fn deque_item<'a>(deque: Ptr<'a>, index: usize) -> Ptr<'a> {
+    let deque = deque.as_ptr();
     // SAFETY: the index is checked against the live deque's length; reading an item of an exact
     // deque runs no user code, and the deque goes on holding it.
     unsafe {
         if !is_deque(deque) || index >= ffi::Py_SIZE(deque) as usize {
-            return std::ptr::null_mut();
+            return Ptr::NULL;
         }
         let item = ffi::PySequence_GetItem(deque, index as isize);
         ffi::Py_XDECREF(item);
-        item
+        Ptr::new(item)
     }
 }
 
@@ -112,35 +113,37 @@ pub fn is_class_of_proxies(class: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The dict that a `mappingproxy` shows; null where it shows something else.
-pub fn proxied(proxy: Ptr) -> Ptr {
+pub fn proxied<'a>(proxy: Ptr<'a>) -> Ptr<'a> {
     #[repr(C)]
     struct Proxy {
         head: ffi::PyObject,
-        mapping: Ptr,
+        mapping: *mut ffi::PyObject,
     }
+    let proxy = proxy.as_ptr();
     // SAFETY: the type says what the layout is (`Objects/descrobject.c`), and the proxy keeps its
     // mapping.
     unsafe {
         if ffi::Py_TYPE(proxy) != &raw mut ffi::PyDictProxy_Type {
-            return std::ptr::null_mut();
+            return Ptr::NULL;
         }
         let mapping = (*proxy.cast::<Proxy>()).mapping;
         match mapping.is_null() || ffi::PyDict_CheckExact(mapping) == 0 {
-            true => std::ptr::null_mut(),
-            false => mapping,
+            true => Ptr::NULL,
+            false => Ptr::new(mapping),
         }
     }
 }
 
 /// The same, for a live proxy.
 pub fn shown_by_proxy<'py>(proxy: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-    let dict = proxied(proxy.as_ptr());
+    let dict = proxied(proxy.into());
     // SAFETY: null, or an object that the proxy holds.
-    unsafe { Bound::from_borrowed_ptr_or_opt(proxy.py(), dict) }
+    unsafe { Bound::from_borrowed_ptr_or_opt(proxy.py(), dict.as_ptr()) }
 }
 
 /// Whether the list holds exactly these objects.
-pub fn list_is(list: Ptr, items: &[WeakOrStrong]) -> bool {
+pub fn list_is(list: Ptr<'_>, items: &[WeakOrStrong]) -> bool {
+    let list = list.as_ptr();
     // SAFETY: the list is live; its storage holds as many items as its length says.
     unsafe {
         if ffi::PyList_Check(list) == 0 || ffi::PyList_GET_SIZE(list) as usize != items.len() {
@@ -148,23 +151,25 @@ pub fn list_is(list: Ptr, items: &[WeakOrStrong]) -> bool {
         }
         let storage = (*list.cast::<ffi::PyListObject>()).ob_item;
         let mut items = items.iter().enumerate();
-        items.all(|(at, known)| known.is(storage.add(at).read()))
+        items.all(|(at, known)| known.is(Ptr::new(storage.add(at).read())))
     }
 }
 
 /// `tuple[index]` from its storage.
-pub fn tuple_item(tuple: Ptr, index: usize) -> Ptr {
+pub fn tuple_item<'a>(tuple: Ptr<'a>, index: usize) -> Ptr<'a> {
+    let tuple = tuple.as_ptr();
     // SAFETY: as for lists.
     unsafe {
         if ffi::PyTuple_Check(tuple) == 0 || index >= ffi::PyTuple_GET_SIZE(tuple) as usize {
-            return std::ptr::null_mut();
+            return Ptr::NULL;
         }
-        ffi::PyTuple_GET_ITEM(tuple, index as isize)
+        Ptr::new(ffi::PyTuple_GET_ITEM(tuple, index as isize))
     }
 }
 
 /// `len(x)` of the builtin containers; `None` for other kinds.
-pub fn length(object: Ptr) -> Option<usize> {
+pub fn length(object: Ptr<'_>) -> Option<usize> {
+    let object = object.as_ptr();
     // SAFETY: the object is live; sizes of builtin containers are read without user code.
     unsafe {
         let size = if ffi::PyList_Check(object) != 0 {
@@ -185,7 +190,8 @@ pub fn length(object: Ptr) -> Option<usize> {
 }
 
 /// Whether the keys of a dict are these, in order: strings and ints by value, others by identity.
-pub fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
+pub fn dict_keys_are(dict: Ptr<'_>, keys: &[Py<PyAny>]) -> bool {
+    let dict = dict.as_ptr();
     // SAFETY: the type is checked; `PyDict_Next` borrows, and comparing exact strings and ints runs
     // no user code.
     unsafe {
@@ -211,7 +217,8 @@ pub fn dict_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
 
 /// Whether a set has this element; `None` for what is no set, or when an element says itself what
 /// it is equal to.
-pub fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
+pub fn set_holds(set: Ptr<'_>, key: Ptr<'_>) -> Option<bool> {
+    let (set, key) = (set.as_ptr(), key.as_ptr());
     // SAFETY: both are live and the type is checked. The key is a constant or a class, which hash
     // without user code.
     unsafe {
@@ -229,7 +236,8 @@ pub fn set_holds(set: Ptr, key: Ptr) -> Option<bool> {
 }
 
 /// Whether a set has these constants as elements, in this order.
-pub fn elements_are(py: Python<'_>, set: Ptr, elements: &[Obj]) -> bool {
+pub fn elements_are(py: Python<'_>, set: Ptr<'_>, elements: &[Obj]) -> bool {
+    let set = set.as_ptr();
     // SAFETY: the type is checked.
     let (size, iter) = unsafe {
         if ffi::PyAnySet_CheckExact(set) == 0 {
@@ -239,12 +247,13 @@ pub fn elements_are(py: Python<'_>, set: Ptr, elements: &[Obj]) -> bool {
     };
     size == elements.len()
         && are_all(set, iter, elements, |item, wanted| {
-            const_equal(py, item, wanted.as_ptr())
+            // SAFETY: the iterator has given it to `are_all`.
+            const_equal(py, unsafe { Ptr::new(item) }, wanted.into())
         })
 }
 
 /// The order of an `OrderedDict` is kept beside the dict and read through its iterator.
-fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
+fn ordered_keys_are(dict: *mut ffi::PyObject, keys: &[Py<PyAny>]) -> bool {
     // SAFETY: the class is live for ever.
     let iter = unsafe { PyODict_Type.tp_iter };
     are_all(dict, iter, keys, |key, wanted| {
@@ -255,10 +264,10 @@ fn ordered_keys_are(dict: Ptr, keys: &[Py<PyAny>]) -> bool {
 /// Whether a set or `OrderedDict` of as many items gives the wanted ones, in this order, through
 /// the iterator of the built-in class.
 fn are_all<T>(
-    container: Ptr,
+    container: *mut ffi::PyObject,
     iter: Option<ffi::getiterfunc>,
     wanted: &[T],
-    same: impl Fn(Ptr, &T) -> bool,
+    same: impl Fn(*mut ffi::PyObject, &T) -> bool,
 ) -> bool {
     let Some(iter) = iter else { return false };
     // SAFETY: iterating these runs no user code, and fails where a finalizer changes them; every
@@ -284,7 +293,7 @@ fn are_all<T>(
     }
 }
 
-fn same_key(key: Ptr, wanted: Ptr) -> bool {
+fn same_key(key: *mut ffi::PyObject, wanted: *mut ffi::PyObject) -> bool {
     if key == wanted {
         return true;
     }

@@ -6,7 +6,8 @@ use std::mem::offset_of;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::object::Ptr;
+/// An object of a table, which holds it.
+type Raw = *mut ffi::PyObject;
 
 /// A key to look for, with its hash, which is asked once.
 pub struct HashedKey {
@@ -25,7 +26,7 @@ impl HashedKey {
         }
     }
 
-    pub(super) fn as_ptr(&self) -> Ptr {
+    pub(super) fn as_ptr(&self) -> Raw {
         self.object.as_ptr()
     }
 
@@ -63,12 +64,12 @@ const EMPTY: isize = -1;
 #[repr(C)]
 struct Entry {
     hash: ffi::Py_hash_t,
-    key: Ptr,
-    value: Ptr,
+    key: Raw,
+    value: Raw,
 }
 
 /// `ma_keys`, the fifth word of `PyDictObject`.
-unsafe fn keys_of(dict: Ptr) -> *const Keys {
+unsafe fn keys_of(dict: Raw) -> *const Keys {
     dict.cast::<*const Keys>().add(4).read()
 }
 
@@ -76,7 +77,7 @@ unsafe fn keys_of(dict: Ptr) -> *const Keys {
 ///
 /// # Safety
 /// The object must be a living dictionary.
-pub(super) unsafe fn is_general(dict: Ptr) -> bool {
+pub(super) unsafe fn is_general(dict: Raw) -> bool {
     (*keys_of(dict)).kind == GENERAL
 }
 
@@ -86,15 +87,15 @@ const SPLIT: u8 = 2;
 /// `PyDictUnicodeEntry`, of tables all of whose keys are exact `str`.
 #[repr(C)]
 struct TextEntry {
-    key: Ptr,
-    value: Ptr,
+    key: Raw,
+    value: Raw,
 }
 
 /// `dict[key]` of such a dictionary, or null; `None` when only code of the user's could tell.
 ///
 /// # Safety
 /// The object must be a living dictionary that [`is_general`].
-pub(super) unsafe fn find_in_dict(dict: Ptr, key: &HashedKey) -> Option<Ptr> {
+pub(super) unsafe fn find_in_dict(dict: Raw, key: &HashedKey) -> Option<Raw> {
     let place = find_place(dict, key)?;
     match place.is_null() {
         true => Some(std::ptr::null_mut()),
@@ -108,7 +109,7 @@ pub(super) unsafe fn find_in_dict(dict: Ptr, key: &HashedKey) -> Option<Ptr> {
 ///
 /// # Safety
 /// The object must be a living dictionary.
-pub unsafe fn place_in_dict(dict: Ptr, key: &HashedKey) -> Option<*const Ptr> {
+pub unsafe fn place_in_dict(dict: Raw, key: &HashedKey) -> Option<*const Raw> {
     match (*keys_of(dict)).kind {
         // Nothing writes these but the dictionary itself, which changes its version first.
         SPLIT => Some(std::ptr::null()),
@@ -118,7 +119,7 @@ pub unsafe fn place_in_dict(dict: Ptr, key: &HashedKey) -> Option<*const Ptr> {
     }
 }
 
-unsafe fn find_place(dict: Ptr, key: &HashedKey) -> Option<*const Ptr> {
+unsafe fn find_place(dict: Raw, key: &HashedKey) -> Option<*const Raw> {
     let keys = keys_of(dict);
     let indices = (&raw const (*keys).indices).cast::<u8>();
     let entries = indices.add(1 << (*keys).log2_index_bytes);
@@ -160,7 +161,7 @@ unsafe fn find_place(dict: Ptr, key: &HashedKey) -> Option<*const Ptr> {
 ///
 /// # Safety
 /// `set` must be a living set or frozen set, and the key alive.
-pub(super) unsafe fn find_in_set(set: Ptr, key: Ptr, hash: ffi::Py_hash_t) -> Option<bool> {
+pub(super) unsafe fn find_in_set(set: Raw, key: Raw, hash: ffi::Py_hash_t) -> Option<bool> {
     /// `LINEAR_PROBES` of `Objects/setobject.c`
     const NEIGHBOURS: usize = 9;
     let set = set.cast::<ffi::PySetObject>();
@@ -199,7 +200,7 @@ fn places(hash: ffi::Py_hash_t, mask: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Whether two objects are equal; `None` when code of the user's says so.
-unsafe fn are_equal(known: Ptr, wanted: Ptr) -> Option<bool> {
+unsafe fn are_equal(known: Raw, wanted: Raw) -> Option<bool> {
     if !compares_itself(known) || !compares_itself(wanted) {
         return None;
     }
@@ -214,7 +215,7 @@ unsafe fn are_equal(known: Ptr, wanted: Ptr) -> Option<bool> {
 }
 
 /// Whether `==` of an object is that of a builtin immutable class or of `object`, inherited or not.
-unsafe fn compares_itself(object: Ptr) -> bool {
+unsafe fn compares_itself(object: Raw) -> bool {
     let slot = |class: *mut ffi::PyTypeObject| (*class).tp_richcompare.map(|slot| slot as usize);
     let own = slot(ffi::Py_TYPE(object));
     if own == slot(&raw mut ffi::PyTuple_Type) {

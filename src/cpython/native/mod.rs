@@ -1,10 +1,5 @@
 //! Borrow-only reads of CPython's objects, which run no user code.
 
-#![allow(
-    clippy::not_unsafe_ptr_arg_deref,
-    reason = "a Ptr is alive: who has one has it of an object that somebody keeps for as long"
-)]
-
 mod classes;
 mod constants;
 mod containers;

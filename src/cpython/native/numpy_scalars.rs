@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 use super::is_mutable;
+use crate::frame::NUMPY;
 use crate::obj::of_type;
 
 /// Their classes.
@@ -24,7 +25,7 @@ pub fn is_scalar_class(class: &Bound<'_, PyAny>) -> bool {
     }
     let text = |name: &str| of_type(class.cast().ok()?, name)?.extract().ok();
     let is_named = |name: String| CLASSES.contains(&&*name);
-    text("__module__").is_some_and(|module: String| module == "numpy")
+    text("__module__").is_some_and(|module: String| module == NUMPY)
         && text("__name__").is_some_and(is_named)
 }
 

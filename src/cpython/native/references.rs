@@ -66,7 +66,7 @@ impl WeakOrStrong {
 
     /// Whether this is a class that its instances may exchange for another: `x.__class__ = Other`.
     pub fn is_left_by_instances(&self) -> bool {
-        let class = self.get();
+        let class = self.get().as_ptr();
         // SAFETY: the object is live while the reference is.
         unsafe {
             class.is_null()
@@ -76,25 +76,25 @@ impl WeakOrStrong {
     }
 
     /// The object, borrowed; null once it is dead.
-    pub fn get(&self) -> Ptr {
+    pub fn get(&self) -> Ptr<'_> {
         match self {
-            Self::Strong(known) => known.as_ptr(),
+            Self::Strong(known) => known.into(),
             // SAFETY: the weak reference is live; it answers with a borrowed reference, `None` once
             // dead.
             #[allow(deprecated)]
             Self::Weak(weak) => unsafe {
                 let found = ffi::PyWeakref_GetObject(weak.as_ptr());
                 if found == ffi::Py_None() {
-                    std::ptr::null_mut()
+                    Ptr::NULL
                 } else {
-                    found
+                    Ptr::new(found)
                 }
             },
         }
     }
 
     /// Whether `object` is the one referred to.
-    pub fn is(&self, object: Ptr) -> bool {
+    pub fn is(&self, object: Ptr<'_>) -> bool {
         // Nothing is equal to what is gone, not even a `None` in its place.
         !object.is_null() && self.get() == object
     }

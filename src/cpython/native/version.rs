@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use super::containers::PyODict_Type;
 use crate::frame::Modules;
 
-type Ptr = *mut ffi::PyObject;
+use super::object::Ptr;
 
 /// `ma_version_tag` of `PyDictObject`, after `ma_used`.
 pub fn dict_version(dict: usize) -> u64 {
@@ -120,7 +120,7 @@ fn take_values(dict: &Bound<'_, PyDict>) -> PyResult<bool> {
 /// Whether this living object is a dictionary whose version changes with every write from now on.
 pub fn version_follows(py: Python<'_>, object: usize) -> bool {
     // SAFETY: the caller knows the object to be alive.
-    let object = unsafe { Bound::from_borrowed_ptr(py, object as Ptr) };
+    let object = unsafe { Bound::from_borrowed_ptr(py, object as *mut ffi::PyObject) };
     let Ok(dict) = object.cast::<PyDict>() else {
         return false;
     };
@@ -161,7 +161,7 @@ fn orders_are_told(py: Python<'_>) -> bool {
 /// What tells that the keys of this living dictionary are in another order.
 pub fn order_of(py: Python<'_>, dict: usize) -> Order {
     // SAFETY: the object is live.
-    let class = unsafe { ffi::Py_TYPE(dict as Ptr) };
+    let class = unsafe { ffi::Py_TYPE(dict as *mut ffi::PyObject) };
     if class == &raw mut ffi::PyDict_Type {
         return Order::OfDict;
     }
@@ -175,7 +175,7 @@ pub fn order_of(py: Python<'_>, dict: usize) -> Order {
 
 /// Whether the number changes with every change of the order, and only then: tried.
 fn orders_work(py: Python<'_>) -> PyResult<bool> {
-    let ordered = py.module("collections")?.getattr("OrderedDict")?.call0()?;
+    let ordered = py.collections()?.getattr("OrderedDict")?.call0()?;
     let version = || order_version(ordered.as_ptr() as usize);
     ordered.set_item("moved", 0)?;
     for round in 0..40 {
@@ -203,7 +203,8 @@ fn orders_work(py: Python<'_>) -> PyResult<bool> {
 }
 
 /// `tp_version_tag`: changes with every change of the type or of its bases; 0 when there is none.
-pub fn type_version(class: Ptr) -> u32 {
+pub fn type_version(class: Ptr<'_>) -> u32 {
+    let class = class.as_ptr();
     // SAFETY: the caller's object is a live type: types reached from guards are kept by them.
     unsafe {
         if ffi::PyType_Check(class) == 0 {
@@ -219,7 +220,8 @@ const MANAGED_DICT: u64 = 1 << 4;
 /// The dictionary pointer in front of an object with a managed dictionary (three words before it in
 /// 3.11 to 3.13); 0 for other objects. While no dictionary was made the word may hold something
 /// else: it is only ever compared with the address of a dictionary.
-pub fn managed_dict(object: Ptr) -> usize {
+pub fn managed_dict(object: Ptr<'_>) -> usize {
+    let object = object.as_ptr();
     // SAFETY: the object is live; the flag says that the words in front of it exist.
     unsafe {
         let flags = (*ffi::Py_TYPE(object)).tp_flags as u64;
@@ -231,9 +233,9 @@ pub fn managed_dict(object: Ptr) -> usize {
 }
 
 /// The address of the instance dictionary.
-pub fn owned_dict(py: Python<'_>, object: Ptr) -> usize {
+pub fn owned_dict(py: Python<'_>, object: Ptr<'_>) -> usize {
     match managed_dict(object) {
-        0 => super::instance_dict(py, object) as usize,
+        0 => super::instance_dict(py, object).address(),
         found => found,
     }
 }

@@ -10,8 +10,8 @@ mod translating;
 pub use error::BackendError;
 pub use panics::{caught, is_panic};
 pub use registry::{
-    BackendHandle, BackendRegistration, RegistryError, clone_backend, current, default_session,
-    edits, get, list, register, swap, unregister,
+    BackendHandle, BackendRegistration, DEFAULT, RegistryError, clone_backend, current,
+    default_session, edits, get, list, register, swap, unregister,
 };
 pub use retrace::retrace;
 pub use traits::{

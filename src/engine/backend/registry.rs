@@ -149,7 +149,7 @@ pub fn swap(
 }
 
 /// The backend whose inference the others use.
-const DEFAULT: &str = "paddle";
+pub const DEFAULT: &str = "paddle";
 
 /// A trace session of the default backend.
 ///

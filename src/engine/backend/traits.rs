@@ -53,7 +53,8 @@ pub struct CallResult {
     pub output: InferredOutput,
     /// External tensors met for the first time in this session.
     pub captured: Vec<Captured>,
-    /// Whether the call copied what other calls of it make a view of; see [`Statement::copies`](crate::graph::Statement).
+    /// Whether the call copied what other calls of it make a view of; see
+    /// [`Statement::copies`](crate::graph::Statement).
     pub copies: bool,
     /// Whether the call draws random numbers; see [`Statement::draws`](crate::graph::Statement).
     pub draws: bool,
@@ -75,7 +76,8 @@ pub enum ComparedDims {
         /// The answer.
         holds: bool,
     },
-    /// Something of a dim of a tensor that the call has made itself, or of what was computed with a dim.
+    /// Something of a dim of a tensor that the call has made itself, or of what was computed with a
+    /// dim.
     Unknown,
 }
 
@@ -138,13 +140,14 @@ pub trait TraceSession: Send + Sync {
         loc: &SourceLoc,
     ) -> Result<CallResult, BackendError>;
 
-    /// What the last call took for granted of open dims, because its Python code or an operation asks for it.
+    /// What the last call took for granted of open dims, because its Python code or an operation
+    /// asks for it.
     fn take_compared(&mut self) -> Vec<ComparedDims> {
         Vec::new()
     }
 
-    /// The tensors that the last call writes besides making its result: running statistics. Asked when all that it captured has
-    /// symbols.
+    /// The tensors that the last call writes besides making its result: running statistics. Asked
+    /// when all that it captured has symbols.
     ///
     /// # Errors
     /// When the trace cannot say.
@@ -152,8 +155,8 @@ pub trait TraceSession: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// What was made for the call that returned `symbol`, to be compared with `==`: everything but the dims of tensors.
-    /// `None`: unknown.
+    /// What was made for the call that returned `symbol`, to be compared with `==`: everything but
+    /// the dims of tensors. `None`: unknown.
     fn made(&self, _py: Python<'_>, _symbol: SymbolId) -> PyResult<Option<Py<PyAny>>> {
         Ok(None)
     }
@@ -191,8 +194,8 @@ pub trait TraceSession: Send + Sync {
     /// The current position.
     fn mark(&self) -> usize;
 
-    /// How many operations a graph of `statements` calls runs, where the session knows better: a layer
-    /// is one statement.
+    /// How many operations a graph of `statements` calls runs, where the session knows better: a
+    /// layer is one statement.
     fn operations(&self, statements: usize) -> usize {
         statements
     }
@@ -220,8 +223,8 @@ pub struct CompileRequest {
     pub example_inputs: Vec<Obj>,
     /// Whether gradients may be asked for: grad mode was on at the call.
     pub grad_enabled: bool,
-    /// Graphs of fewer operations do not get here: they run call by call. The same is well for parts that a backend takes a
-    /// graph apart into.
+    /// Graphs of fewer operations do not get here: they run call by call. The same is well for
+    /// parts that a backend takes a graph apart into.
     pub least: usize,
 }
 
@@ -302,15 +305,15 @@ pub trait GraphBackend: DynClone + Send + Sync {
     /// `ValueError` or `TypeError` that names an unknown or ill-typed option.
     fn configure(&mut self, py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<()>;
 
-    /// Whether dims and integers that differ between calls may become symbolic. `asked` is the user's
-    /// `dynamic=`; called once, after [`configure`](Self::configure).
+    /// Whether dims and integers that differ between calls may become symbolic. `asked` is the
+    /// user's `dynamic=`; called once, after [`configure`](Self::configure).
     fn dims_may_vary(&mut self, asked: Option<bool>) -> bool {
         asked.unwrap_or(true)
     }
 
-    /// Whether a call of a graph goes through autograd as in eager mode: statements that are `alone` run by themselves, on
-    /// real tensors, and gradients of other results flow through what they make. Where it does not, views that leave a graph
-    /// are made behind it.
+    /// Whether a call of a graph goes through autograd as in eager mode: statements that are
+    /// `alone` run by themselves, on real tensors, and gradients of other results flow through what
+    /// they make. Where it does not, views that leave a graph are made behind it.
     fn takes_graphs_apart(&self) -> bool {
         false
     }
@@ -355,7 +358,8 @@ pub trait GraphBackend: DynClone + Send + Sync {
         )))
     }
 
-    /// Fewest statements for which compiling pays, twice as many where gradients flow; smaller graphs run call by call.
+    /// Fewest statements for which compiling pays, twice as many where gradients flow; smaller
+    /// graphs run call by call.
     fn min_graph_size(&self) -> usize {
         0
     }

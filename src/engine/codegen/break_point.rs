@@ -209,7 +209,7 @@ fn check_super(t: &Tracer<'_>, instr: &Instr, operands: &[VarId]) -> Result<(), 
     let (Instr::LoadSuperAttr { .. }, [function, ..]) = (instr, operands) else {
         return Ok(());
     };
-    let own = t.py.original("builtins", SUPER)?;
+    let own = t.py.builtin(SUPER)?;
     match t.value(*function) {
         Some(function) if function.is(&own) => Ok(()),
         _ => Err(Break::new(

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::frame::Modules;
+use crate::frame::{Modules, OPERATOR};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::deferred::{self, DeferredCall, FramePlace};
@@ -34,7 +34,7 @@ fn deferred_call(e: &mut Emitter<'_, '_>, deferred: DeferredCall) -> Result<(), 
     }
     if deferred.through.is_some() {
         // In C: tracebacks show no frame of it.
-        called.push(Obj::from(e.t.py.module("operator")?.getattr("call")?));
+        called.push(Obj::from(e.t.py.module(OPERATOR)?.getattr("call")?));
     } else {
         called.push(function);
     }

@@ -48,12 +48,10 @@ impl Emitter<'_, '_> {
                     .into_iter()
                     .try_for_each(|part| this.int(*part))
             }),
-            IterVar::Enumerate { inner, count } => {
-                self.call_type("builtins", "enumerate", 2, |this| {
-                    this.inner(*inner)?;
-                    this.int(*count)
-                })
-            }
+            IterVar::Enumerate { inner, count } => self.call_builtin("enumerate", 2, |this| {
+                this.inner(*inner)?;
+                this.int(*count)
+            }),
             IterVar::Zip { inner, strict } => {
                 let strict = pyo3::types::PyBool::new(self.t.py, *strict)
                     .to_owned()
@@ -63,18 +61,14 @@ impl Emitter<'_, '_> {
                     this.inner_of(inner)
                 })
             }
-            IterVar::Map { function, inner } => {
-                self.call_type("builtins", "map", 1 + inner.len(), |this| {
-                    this.value(*function)?;
-                    this.inner_of(inner)
-                })
-            }
-            IterVar::Filter { function, inner } => {
-                self.call_type("builtins", "filter", 2, |this| {
-                    this.optional(*function)?;
-                    this.inner(*inner)
-                })
-            }
+            IterVar::Map { function, inner } => self.call_builtin("map", 1 + inner.len(), |this| {
+                this.value(*function)?;
+                this.inner_of(inner)
+            }),
+            IterVar::Filter { function, inner } => self.call_builtin("filter", 2, |this| {
+                this.optional(*function)?;
+                this.inner(*inner)
+            }),
             IterVar::Tensor { over, index } => self.call_helper("tensor_iterator", 2, |this| {
                 this.value(*over)?;
                 this.int(*index as i64)
@@ -123,14 +117,14 @@ impl Emitter<'_, '_> {
                 this.int(step)
             }),
             Item::Row(over) if self.t.const_int(next) == Some(0) => {
-                self.call_type("builtins", "iter", 1, |this| this.value(*over))
+                self.call_builtin("iter", 1, |this| this.value(*over))
             }
             Item::Row(_) | Item::OfList(_) => refuse("an iterator over numbers of the graph"),
-            Item::Counted(inner, count) => self.call_type("builtins", "enumerate", 2, |this| {
+            Item::Counted(inner, count) => self.call_builtin("enumerate", 2, |this| {
                 this.rows(inner, next, stop, step)?;
                 this.int(*count)
             }),
-            Item::Several(items) => self.call_type("builtins", "zip", items.len(), |this| {
+            Item::Several(items) => self.call_builtin("zip", items.len(), |this| {
                 let mut items = items.iter();
                 items.try_for_each(|item| this.rows(item, next, stop, step))
             }),

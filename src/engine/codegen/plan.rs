@@ -19,8 +19,8 @@ use super::open_contexts::{check_contexts, check_generators, grad_below, set_gra
 use super::output_tree::{self, OutTree};
 use super::reconstruct::{Demand, Emitter};
 
-/// Makes (or finds) the callable of a resume function, of the frame itself or of an inlined one; with it the
-/// position, in code units, that the instruction of the given index has in its code.
+/// Makes (or finds) the callable of a resume function, of the frame itself or of an inlined one;
+/// with it the position, in code units, that the instruction of the given index has in its code.
 pub type ResumeFactory<'a> =
     dyn FnMut(Option<&InnerFrame>, ResumeSpec, usize) -> Result<(Obj, usize), Break> + 'a;
 
@@ -31,9 +31,9 @@ pub enum Plan {
     Direct(OutTree),
     /// Run the graph, then call this function with (slots, outputs).
     Code(Obj),
-    /// As `Code`, but the function answers with `(resume function, arguments)` to go on with. It does not
-    /// call the resume function itself: a loop that breaks in every round would nest as deep as it has
-    /// rounds, and tracebacks would show this frame twice.
+    /// As `Code`, but the function answers with `(resume function, arguments)` to go on with. It
+    /// does not call the resume function itself: a loop that breaks in every round would nest as
+    /// deep as it has rounds, and tracebacks would show this frame twice.
     Resume(Obj),
 }
 
@@ -132,7 +132,7 @@ fn finish(plan: Plan, demand: Demand, shared: Shared) -> Emission {
 
 /// A function object; cells for free variables are placeholders, which resume code overwrites.
 pub fn function(py: Python<'_>, code: &Bound<'_, PyAny>, globals: &Obj) -> PyResult<Obj> {
-    let types = py.module("types")?;
+    let types = py.types()?;
     let cell = types.getattr("CellType")?;
     let count = code.getattr("co_freevars")?.len()?;
     let cells = (0..count)

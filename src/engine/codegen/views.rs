@@ -54,7 +54,7 @@ impl Emitter<'_, '_> {
                     this.code.load_attr("forward")?;
                 }
                 Callee::Attribute(_) | Callee::Sir(_) => {
-                    let getter = py.original("builtins", "getattr")?;
+                    let getter = py.builtin("getattr")?;
                     this.constant(&getter)?;
                 }
             }

@@ -4,7 +4,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::abi;
-use crate::native::{self, WeakOrStrong};
+use crate::native::{self, Ptr, WeakOrStrong};
 use crate::obj::Obj;
 use crate::tracker::FunctionField;
 use crate::tracker::number::Outcome;
@@ -13,7 +13,12 @@ use super::compile::GuardInputs;
 use super::layer_state::LayerSnapshot;
 use super::{ArrayGuard, TensorGuard};
 
-type Ptr = *mut ffi::PyObject;
+/// What a slot has, or null.
+pub(super) fn in_slot(slots: &[usize], slot: usize) -> Ptr<'_> {
+    // SAFETY: a slot has what was loaded into it: an argument of the running call, which its caller
+    // keeps, or what such a one holds. Where a check may run Python, `Held` keeps all of them.
+    unsafe { Ptr::new(slots[slot] as *mut ffi::PyObject) }
+}
 
 /// What a step puts into its slot.
 pub(super) enum Load {
@@ -79,14 +84,14 @@ pub(super) enum Step {
 }
 
 /// What is there, or null; `None` when it cannot be told without running code of the user's.
-pub(super) fn load(
-    py: Python<'_>,
-    load: &Load,
-    inputs: GuardInputs<'_>,
-    slots: &[usize],
-) -> Option<Ptr> {
-    let base = |slot: &usize| slots[*slot] as Ptr;
-    let from = |slot: &usize, read: &dyn Fn(Ptr) -> Ptr| {
+pub(super) fn load<'a>(
+    py: Python<'a>,
+    load: &'a Load,
+    inputs: GuardInputs<'a>,
+    slots: &'a [usize],
+) -> Option<Ptr<'a>> {
+    let base = |slot: &usize| in_slot(slots, *slot);
+    let from = |slot: &usize, read: &dyn Fn(Ptr<'a>) -> Ptr<'a>| {
         let object = base(slot);
         if object.is_null() {
             object
@@ -95,18 +100,14 @@ pub(super) fn load(
         }
     };
     Some(match load {
-        Load::Local(index) => inputs
-            .locals
-            .get(*index)
-            .copied()
-            .unwrap_or(std::ptr::null_mut()),
+        Load::Local(index) => inputs.locals.get(*index).copied().unwrap_or(Ptr::NULL),
         Load::FreeCell(index) if inputs.closure.is_null() => {
             let _ = index;
-            std::ptr::null_mut()
+            Ptr::NULL
         }
         Load::FreeCell(index) => native::tuple_item(inputs.closure, *index),
         Load::Const(object) => object.get(),
-        Load::Handled => native::handled_exception(),
+        Load::Handled => native::handled_exception(py),
         Load::CellContents(slot) => from(slot, &native::cell_contents),
         Load::Proxied(slot) => from(slot, &native::proxied),
         Load::ContextValue(slot) => from(slot, &native::context_value),
@@ -116,12 +117,12 @@ pub(super) fn load(
             dict if dict.is_null() => dict,
             dict => native::dict_item(dict, key)?,
         },
-        Load::Nothing => std::ptr::null_mut(),
+        Load::Nothing => Ptr::NULL,
         Load::ListItem(slot, index) => from(slot, &|list| native::list_item(list, *index)),
         Load::DequeItem(slot, index) => from(slot, &|deque| native::deque_item(deque, *index)),
         Load::TupleItem(slot, index) => from(slot, &|tuple| native::tuple_item(tuple, *index)),
-        Load::TypeAttr(slot, name) => from(slot, &|class| native::type_attr(class, name.as_ptr())),
-        Load::Member(slot, name) => from(slot, &|object| native::member(py, object, name.as_ptr())),
+        Load::TypeAttr(slot, name) => from(slot, &|class| native::type_attr(class, name.into())),
+        Load::Member(slot, name) => from(slot, &|object| native::member(py, object, name.into())),
         Load::Function(slot, field) => {
             from(slot, &|function| native::function_field(function, field))
         }
@@ -132,7 +133,7 @@ pub(super) fn load(
 }
 
 /// Whether a check is true of the object in its slot.
-pub(super) fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize]) -> bool {
+pub(super) fn holds(py: Python<'_>, check: &Check, object: Ptr<'_>, slots: &[usize]) -> bool {
     if object.is_null() {
         return matches!(check, Check::Absent | Check::Quiet);
     }
@@ -141,7 +142,7 @@ pub(super) fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize])
         Check::Absent | Check::Never => false,
         Check::TypeIs(class) => class.is(native::type_of(object)),
         Check::Is(known) => known.is(object),
-        Check::ConstEq(constant) => native::const_equal(py, object, constant.as_ptr()),
+        Check::ConstEq(constant) => native::const_equal(py, object, constant.into()),
         Check::Len(len) => native::length(object) == Some(*len),
         Check::MaxLen(most) => native::max_len(py, object) == Some(*most),
         Check::Filled(filled) => native::length(object).is_some_and(|len| (len > 0) == *filled),
@@ -150,24 +151,24 @@ pub(super) fn holds(py: Python<'_>, check: &Check, object: Ptr, slots: &[usize])
         Check::DictKeys(keys) => native::dict_keys_are(object, keys),
         Check::Tensor(guard) => abi::tensor_matches(py, object, guard),
         Check::Contiguous => abi::is_contiguous(py, object),
-        Check::Apart(other) => abi::are_apart(py, object, slots[*other] as Ptr),
+        Check::Apart(other) => abi::are_apart(py, object, in_slot(slots, *other)),
         Check::ApartFromAll(other) => {
-            abi::is_apart_from_all(py, object, &native::to_bound(py, slots[*other] as Ptr))
+            abi::is_apart_from_all(py, object, &native::to_bound(py, in_slot(slots, *other)))
         }
         Check::Unhooked => abi::is_unhooked(&native::to_bound(py, object)),
         Check::PlainOptimizer => abi::is_plain_optimizer(&native::to_bound(py, object)),
         Check::Array(guard) => abi::array_matches(py, object, guard),
         Check::Outcome(outcome) => outcome.is_same(py, &mut |slot, dim| {
-            let object = slots[*slot] as Ptr;
+            let object = in_slot(slots, *slot);
             (!object.is_null())
                 .then(|| abi::value(py, object, dim))
                 .flatten()
         }),
-        Check::SameAs(other) => object as usize == slots[*other],
-        Check::OtherThan(other) => object as usize != slots[*other],
+        Check::SameAs(other) => object.address() == slots[*other],
+        Check::OtherThan(other) => object.address() != slots[*other],
         Check::Order(classes) => native::order_is(object, classes),
         Check::Registered(known) => known.holds(py, object),
-        Check::Named(name, value) => native::is_named(py, object, name.as_ptr(), value.as_ptr()),
+        Check::Named(name, value) => native::is_named(py, object, name.into(), value.into()),
         Check::Quiet => abi::is_quiet(py, object),
         Check::Layer(snapshot) => snapshot.holds(py),
     }

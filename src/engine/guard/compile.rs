@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pyo3::ffi;
 use pyo3::prelude::*;
 use std::sync::Mutex;
 
@@ -11,24 +10,22 @@ use smallvec::SmallVec;
 
 use crate::tracker::{Tracker, TrackerRef};
 
-use super::checks::{Check, Load, Step, all_distinct, holds, load};
+use super::checks::{Check, Load, Step, all_distinct, holds, in_slot, load};
 use super::difference;
 use super::held::{Held, steps_that_run_python};
 use super::layer_state::LayerSnapshot;
 use super::version_fast_path::{Gate, GatePlan};
 use super::{GuardFailure, GuardKind, GuardSet};
 use crate::abi::GlobalState;
-use crate::native::{self, WeakOrStrong};
-
-type Ptr = *mut ffi::PyObject;
+use crate::native::{self, Ptr, WeakOrStrong};
 
 /// What guards are evaluated on: borrowed references that live for the call.
 #[derive(Clone, Copy)]
 pub struct GuardInputs<'a> {
     /// The frame's fast locals, arguments bound.
-    pub locals: &'a [Ptr],
+    pub locals: &'a [Ptr<'a>],
     /// The running function's closure: a tuple of cells, or null.
-    pub closure: Ptr,
+    pub closure: Ptr<'a>,
 }
 
 /// Values of the requested trackers.
@@ -287,7 +284,7 @@ impl NativeGuards {
         self.walk(py, inputs, &self.plan.all, &mut slots, &mut held)?;
         let value = |slot: &usize| match slots[*slot] {
             0 => None,
-            object => Some(native::to_bound(py, object as Ptr)),
+            _ => Some(native::to_bound(py, in_slot(&slots, *slot))),
         };
         Ok(self.outputs.iter().map(value).collect())
     }
@@ -316,7 +313,7 @@ impl CompiledGuard for NativeGuards {
         let mut slots = std::mem::take(&mut gate.slots);
         if !open {
             slots.clear();
-            slots.resize(self.loads, std::ptr::null_mut::<ffi::PyObject>() as usize);
+            slots.resize(self.loads, 0);
         }
         let steps = if open {
             &self.plan.always
@@ -386,15 +383,15 @@ impl NativeGuards {
         for &at in &self.plan.all {
             match &self.steps[at] {
                 Step::Load(target, what) => {
-                    slots[*target] = load(py, what, inputs, &slots)? as usize;
+                    slots[*target] = load(py, what, inputs, &slots)?.address();
                 }
                 Step::Check { slot, check, guard } if *guard == index => {
-                    let object = slots[*slot] as Ptr;
+                    let object = in_slot(&slots, *slot);
                     return difference::of(py, check, object, text);
                 }
                 // What is loaded next relies on it.
                 Step::Check { slot, check, .. } => {
-                    if !holds(py, check, slots[*slot] as Ptr, &slots) {
+                    if !holds(py, check, in_slot(&slots, *slot), &slots) {
                         return None;
                     }
                 }
@@ -417,14 +414,15 @@ impl NativeGuards {
                     let Some(found) = load(py, what, inputs, slots) else {
                         return Err(GuardFailure::Key);
                     };
-                    slots[*target] = found as usize;
+                    let found = found.address();
+                    slots[*target] = found;
                     held.found(found);
                 }
                 Step::Check { slot, check, guard } => {
                     if self.runs_python[at] {
                         held.hold();
                     }
-                    if !holds(py, check, slots[*slot] as Ptr, slots) {
+                    if !holds(py, check, in_slot(slots, *slot), slots) {
                         return Err(GuardFailure::Guard(*guard));
                     }
                 }
@@ -464,7 +462,7 @@ impl NativeGuards {
             if slots[*slot] == 0 {
                 return Err(GuardFailure::Missing);
             }
-            outputs.push(native::to_bound(py, slots[*slot] as Ptr));
+            outputs.push(native::to_bound(py, in_slot(slots, *slot)));
         }
         Ok(outputs)
     }

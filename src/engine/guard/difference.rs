@@ -1,6 +1,5 @@
 //! What a failed guard found: `x.shape[0]: 4 -> 5`. Runs no code of the user's.
 
-use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::obj::{is_plain_constant, name_of, shown};
@@ -8,16 +7,11 @@ use crate::paddle::tensor_meta;
 
 use super::TensorGuard;
 use super::checks::Check;
-use crate::native;
+use crate::native::{self, Ptr};
 
 /// What is there now in the place of what was; `text` is the guard in words. `None` where it is
 /// more than one thing.
-pub(super) fn of(
-    py: Python<'_>,
-    check: &Check,
-    object: *mut ffi::PyObject,
-    text: &str,
-) -> Option<String> {
+pub(super) fn of(py: Python<'_>, check: &Check, object: Ptr<'_>, text: &str) -> Option<String> {
     if object.is_null() {
         return None;
     }

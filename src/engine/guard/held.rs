@@ -7,7 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::checks::{Check, Step};
-use crate::{abi, native};
+use crate::abi;
+use crate::native::{self, Ptr};
 
 /// Whether a check may run Python.
 pub(super) fn may_run_python(py: Python<'_>, check: &Check) -> bool {
@@ -78,9 +79,9 @@ impl<'py> Held<'py> {
     }
 
     /// A slot was filled.
-    pub(super) fn found(&mut self, object: *mut ffi::PyObject) {
-        if self.is_needed && !object.is_null() {
-            self.fresh.push(object as usize);
+    pub(super) fn found(&mut self, object: usize) {
+        if self.is_needed && object != 0 {
+            self.fresh.push(object);
         }
     }
 
@@ -88,7 +89,10 @@ impl<'py> Held<'py> {
     pub(super) fn hold(&mut self) {
         let py = self.py;
         let fresh = self.fresh.drain(..);
-        self.held
-            .extend(fresh.map(|object| native::to_bound(py, object as *mut ffi::PyObject)));
+        self.held.extend(fresh.map(|object| {
+            // SAFETY: nothing has run since it was found.
+            let object = unsafe { Ptr::new(object as *mut ffi::PyObject) };
+            native::to_bound(py, object)
+        }));
     }
 }

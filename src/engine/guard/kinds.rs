@@ -75,6 +75,50 @@ pub enum GuardKind {
     Never,
 }
 
+impl GuardKind {
+    /// Whether it relies on how many items a container has, or on which.
+    pub fn is_of_container(&self) -> bool {
+        matches!(
+            self,
+            Self::Len(_) | Self::DictKeys(_) | Self::Elements(_) | Self::Holds(..)
+        )
+    }
+
+    /// Whether it is of what Python code reads again, where that code runs once more: what tensors
+    /// hold is read where they are, and the others hold where what is at their places is the same.
+    pub fn is_of_python(&self) -> bool {
+        match self {
+            Self::Absent
+            | Self::TypeIs(_)
+            | Self::Is(_)
+            | Self::ConstEq(_)
+            | Self::Len(_)
+            | Self::Filled(_)
+            | Self::MaxLen(_)
+            | Self::Holds(..)
+            | Self::Elements(_)
+            | Self::DictKeys(_)
+            | Self::Order(_)
+            | Self::Registered(..)
+            | Self::Named(..)
+            | Self::Tensor(_)
+            | Self::LayerState(_) => true,
+            Self::Present
+            | Self::Contiguous
+            | Self::Apart(_)
+            | Self::ApartFromAll(_)
+            | Self::Unhooked
+            | Self::PlainOptimizer
+            | Self::Array(_)
+            | Self::Outcome(_)
+            | Self::SameAs(_)
+            | Self::OtherThan(_)
+            | Self::Quiet
+            | Self::Never => false,
+        }
+    }
+}
+
 /// One guard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Guard {

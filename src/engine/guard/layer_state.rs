@@ -15,9 +15,14 @@ use crate::obj::{Item, Obj};
 use crate::paddle::{Paddle, tensor_meta};
 
 use super::TensorGuard;
-use crate::native::{self, WeakOrStrong};
+use crate::native::{self, Ptr, WeakOrStrong};
 
-type Ptr = *mut ffi::PyObject;
+/// What lies at an address that was recorded.
+fn at<'a>(address: usize) -> Ptr<'a> {
+    // SAFETY: the layer keeps it while what lies in front of it is as recorded, which is looked at
+    // first.
+    unsafe { Ptr::new(address as *mut ffi::PyObject) }
+}
 
 enum Expected {
     Const(Obj),
@@ -176,7 +181,7 @@ impl LayerSnapshot {
         }
         let class = match owner {
             0 => 0,
-            layer => native::type_of(layer as Ptr) as usize,
+            layer => native::type_of(at(layer)).address(),
         };
         self.namespaces.push(Namespace {
             owner,
@@ -192,7 +197,7 @@ impl LayerSnapshot {
         let dict = self.namespaces[order.namespace].dict;
         let version = native::order_version(dict);
         if version != order.version.load(Ordering::Relaxed) {
-            if !native::dict_keys_are(dict as Ptr, &self.items[order.namespace].keys) {
+            if !native::dict_keys_are(at(dict), &self.items[order.namespace].keys) {
                 return false;
             }
             order.version.store(version, Ordering::Relaxed);
@@ -204,8 +209,8 @@ impl LayerSnapshot {
     pub fn holds(&self, py: Python<'_>) -> bool {
         for (namespace, items) in self.namespaces.iter().zip(&self.items) {
             if namespace.owner != 0
-                && (native::owned_dict(py, namespace.owner as Ptr) != namespace.dict
-                    || native::type_of(namespace.owner as Ptr) as usize != namespace.class)
+                && (native::owned_dict(py, at(namespace.owner)) != namespace.dict
+                    || native::type_of(at(namespace.owner)).address() != namespace.class)
             {
                 return false;
             }
@@ -213,7 +218,7 @@ impl LayerSnapshot {
             if self.versions_follow && version == namespace.version.load(Ordering::Relaxed) {
                 continue;
             }
-            if !unchanged(py, namespace.dict as Ptr, items) {
+            if !unchanged(py, at(namespace.dict), items) {
                 return false;
             }
             namespace.version.store(version, Ordering::Relaxed);
@@ -222,20 +227,20 @@ impl LayerSnapshot {
             && self
                 .lists
                 .iter()
-                .all(|(list, items)| native::list_is(*list as Ptr, items))
+                .all(|(list, items)| native::list_is(at(*list), items))
             && self.tensors.hold(py)
     }
 }
 
-fn unchanged(py: Python<'_>, dict: Ptr, known: &Items) -> bool {
+fn unchanged(py: Python<'_>, dict: Ptr<'_>, known: &Items) -> bool {
     native::length(dict) == Some(known.items.len())
         && (known.keys.is_empty() || native::dict_keys_are(dict, &known.keys))
         && known.items.iter().all(|(key, expected)| {
             let value = native::dict_item(dict, key).filter(|value| !value.is_null());
             value.is_some_and(|value| match expected {
-                Expected::Const(constant) => native::const_equal(py, value, constant.as_ptr()),
+                Expected::Const(constant) => native::const_equal(py, value, constant.into()),
                 Expected::Same(object) => object.is(value),
-                Expected::List(address) => value as usize == *address,
+                Expected::List(address) => value.address() == *address,
             })
         })
 }

@@ -9,9 +9,15 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::checks::{Check, Load, Step};
+use super::checks::{Check, Load, Step, in_slot};
 use super::compile::GuardInputs;
-use crate::native;
+use crate::native::{self, Ptr};
+
+/// What lies at an address that was recorded.
+fn at<'a>(address: usize) -> Ptr<'a> {
+    // SAFETY: parents are compared first, and what they hold while they are as recorded is alive.
+    unsafe { Ptr::new(address as *mut ffi::PyObject) }
+}
 
 /// Which steps the gate covers.
 #[derive(Default)]
@@ -267,11 +273,12 @@ impl Gate {
                 inputs
                     .locals
                     .get(*index)
-                    .is_some_and(|local| *local as usize == *root)
+                    .is_some_and(|local| local.address() == *root)
             })
-            && self.types.iter().all(|(class, version)| {
-                native::type_version(*class as *mut ffi::PyObject) == *version
-            })
+            && self
+                .types
+                .iter()
+                .all(|(class, version)| native::type_version(at(*class)) == *version)
             && self.walk()
             && self
                 .orders
@@ -287,7 +294,7 @@ impl Gate {
         for recorded in &self.dicts {
             let of_it = |(_, dict): &&(usize, usize)| *dict == recorded.dict;
             while let Some((owner, expected)) = owners.next_if(of_it) {
-                if native::managed_dict(*owner as *mut ffi::PyObject) != *expected {
+                if native::managed_dict(at(*owner)) != *expected {
                     return false;
                 }
             }
@@ -320,7 +327,7 @@ impl Gate {
         self.roots = plan
             .roots
             .iter()
-            .map(|(index, _)| (*index, inputs.locals[*index] as usize))
+            .map(|(index, _)| (*index, inputs.locals[*index].address()))
             .collect();
         self.dicts.clear();
         self.places.clear();
@@ -349,7 +356,7 @@ impl Gate {
         let mut owners: Vec<(usize, usize)> = Vec::new();
         for slot in &plan.dicts {
             if let Some((owner, _)) = plan.instance_dicts.iter().find(|(_, dict)| dict == slot) {
-                if native::managed_dict(slots[*owner] as *mut ffi::PyObject) != slots[*slot] {
+                if native::managed_dict(in_slot(slots, *owner)) != slots[*slot] {
                     return;
                 }
                 owners.push((slots[*owner], slots[*slot]));
@@ -359,12 +366,7 @@ impl Gate {
         self.types = plan
             .types
             .iter()
-            .map(|slot| {
-                (
-                    slots[*slot],
-                    native::type_version(slots[*slot] as *mut ffi::PyObject),
-                )
-            })
+            .map(|slot| (slots[*slot], native::type_version(in_slot(slots, *slot))))
             .collect();
         self.ready = self
             .types
@@ -377,12 +379,12 @@ impl Gate {
         let Step::Load(slot, Load::DictItem(dict, key)) = step else {
             return false;
         };
-        let dict = slots[*dict] as *mut ffi::PyObject;
-        if native::dict_item(dict, key) != Some(slots[*slot] as *mut ffi::PyObject) {
+        let dict = in_slot(slots, *dict);
+        if native::dict_item(dict, key) != Some(in_slot(slots, *slot)) {
             return false;
         }
         // SAFETY: `version_follows` has found it to be a dictionary.
-        match unsafe { native::place_in_dict(dict, key) } {
+        match unsafe { native::place_in_dict(dict.as_ptr(), key) } {
             None => false,
             Some(place) => {
                 if !place.is_null() {

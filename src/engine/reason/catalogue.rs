@@ -75,8 +75,8 @@ break_kinds! {
     UnsupportedCall => Unsps;
     /// An operation on a kind of object the simulator does not know.
     UnsupportedOperation => Unsps;
-    /// Only the interpreter can make what is made here (a view of something that changed, an exception with its traceback),
-    /// and it leaves the graph.
+    /// Only the interpreter can make what is made here (a view of something that changed, an
+    /// exception with its traceback), and it leaves the graph.
     MadeNatively => Unsps;
     /// An attribute whose lookup may run code that the simulator cannot follow.
     UnsupportedAttribute => Unsps;

@@ -4,6 +4,7 @@
 use super::call::registry;
 use super::methods;
 use super::variables::kinds::{RANGE, SLICE};
+use crate::frame::BUILTINS;
 
 /// Builtins that break the graph: name, why.
 const BREAKS: &[(&str, &str)] = &[
@@ -102,17 +103,17 @@ pub fn builtin_coverage() -> Vec<(&'static str, &'static str, &'static str, &'st
     let breaks = |name: &str| BREAKS.iter().any(|row| row.0 == name);
     let mut rows = Vec::new();
     for name in simulated.into_iter().filter(|name| !breaks(name)) {
-        rows.push(("builtins", name, "simulated", ""));
+        rows.push((BUILTINS, name, "simulated", ""));
     }
     rows.extend(
         folded
             .iter()
-            .map(|name| ("builtins", *name, "folded", "on constants")),
+            .map(|name| (BUILTINS, *name, "folded", "on constants")),
     );
     rows.extend(
         BREAKS
             .iter()
-            .map(|(name, why)| ("builtins", *name, "breaks", *why)),
+            .map(|(name, why)| (BUILTINS, *name, "breaks", *why)),
     );
     for (class, tables) in methods::BY_CLASS {
         let names = tables.iter().flat_map(|table| table.iter());

@@ -36,7 +36,8 @@ pub struct BreakPoint {
     pub locals: Vec<Option<VarId>>,
     /// Why.
     pub reason: Break,
-    /// The inlined frames below it, outermost first: the instruction calls the first one, the last one broke.
+    /// The inlined frames below it, outermost first: the instruction calls the first one, the last
+    /// one broke.
     pub inner: Vec<InnerFrame>,
     mark: TraceMark,
 }
@@ -48,8 +49,8 @@ impl BreakPoint {
         self.stack.iter().chain(inner).copied().collect()
     }
 
-    /// Keeps `count` of the inlined frames: the call in the last one runs natively, from its beginning.
-    /// What was simulated below is forgotten.
+    /// Keeps `count` of the inlined frames: the call in the last one runs natively, from its
+    /// beginning. What was simulated below is forgotten.
     pub fn retreat(&mut self, t: &mut Tracer<'_>, count: usize) {
         self.inner.truncate(count);
         let innermost = self.inner.last().map_or(self.mark, |frame| frame.mark);
@@ -60,9 +61,9 @@ impl BreakPoint {
 
 /// Runs a frame without touching the real world.
 ///
-/// The tracer takes what is found: the graph, the guards, the mutations. [`OpcodeExecutor`] stops at the
-/// first instruction that breaks the graph; [`Survey`](super::collect_breaks::Survey) goes on and collects every
-/// reason.
+/// The tracer takes what is found: the graph, the guards, the mutations. [`OpcodeExecutor`] stops
+/// at the first instruction that breaks the graph; [`Survey`](super::collect_breaks::Survey) goes
+/// on and collects every reason.
 pub trait Simulator {
     /// Simulates the frame that is being translated, from its next instruction on.
     ///
@@ -98,8 +99,8 @@ impl Simulator for OpcodeExecutor {
 /// Most instructions one translation simulates: a bound on unrolled loops.
 const STEP_LIMIT: usize = 2_000_000;
 
-/// Simulates an inlined frame until it returns or yields. `tail` says that what it returns is what the calling
-/// instruction pushes: then a break resumes inside.
+/// Simulates an inlined frame until it returns or yields. `tail` says that what it returns is what
+/// the calling instruction pushes: then a break resumes inside.
 pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState, tail: bool) -> Step<Exit> {
     t.frames.enter(frame, location(frame));
     let resumes = tail && t.options.resume_inside;
@@ -237,7 +238,8 @@ fn run_breaking(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, B
             };
             let inner = t.at_break.unwound.take(&reason);
             let reason = located(t, frame, before, reason);
-            // The state inside of a handler cannot be built, nor what no handler took: the interpreter raises instead.
+            // The state inside of a handler cannot be built, nor what no handler took: the
+            // interpreter raises instead.
             let again = leaves && raises_again(frame, before);
             let mark = raised
                 .as_ref()

@@ -1,5 +1,6 @@
-//! Numbers from outside of a frame and what is computed from them, for guards on what a comparison answers and for
-//! inputs of graphs: Python's arithmetic on `int` and `float` without Python objects, and its functions of them.
+//! Numbers from outside of a frame and what is computed from them, for guards on what a comparison
+//! answers and for inputs of graphs: Python's arithmetic on `int` and `float` without Python
+//! objects, and its functions of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use pyo3::prelude::*;
 
 use super::TrackerRef;
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::BUILTINS;
 pub use crate::native::{Type, Value};
 use crate::obj::{self, Obj};
 
@@ -42,7 +44,8 @@ pub struct Outcome<L = TrackerRef> {
 }
 
 impl<L> Number<L> {
-    /// The number, when it can be computed; `read` answers with a value from outside or one of its dims.
+    /// The number, when it can be computed; `read` answers with a value from outside or one of its
+    /// dims.
     pub fn value(
         &self,
         py: Python<'_>,
@@ -112,7 +115,7 @@ fn shown(function: &Obj) -> String {
         let name = obj::name_of(function).unwrap_or_default();
         let module = function.getattr("__module__");
         match module.and_then(|module| module.extract::<String>()) {
-            Ok(module) if module != "builtins" => format!("{module}.{name}"),
+            Ok(module) if module != BUILTINS => format!("{module}.{name}"),
             _ => name,
         }
     })

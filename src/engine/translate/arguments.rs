@@ -1,10 +1,10 @@
 //! Binding of call arguments to a function's parameters, for the call-site frame source.
 
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 
+use crate::native::Ptr;
 use crate::obj::{self, Obj};
 
 /// Bound arguments: one owned reference per parameter.
@@ -149,6 +149,6 @@ impl<T, const N: usize> SplitOff<T> for SmallVec<[T; N]> {
 }
 
 /// The addresses of bound arguments, for the guard program.
-pub fn addresses(bound: &[Bound<'_, PyAny>]) -> SmallVec<[*mut ffi::PyObject; 8]> {
-    bound.iter().map(|value| value.as_ptr()).collect()
+pub fn addresses<'a>(bound: &'a [Bound<'_, PyAny>]) -> SmallVec<[Ptr<'a>; 8]> {
+    bound.iter().map(Ptr::from).collect()
 }

@@ -28,7 +28,8 @@ pub(super) struct Varies {
 /// Numbers that are tried one by one where not all of them together can stay open.
 pub(super) const FEW: usize = 4;
 
-/// Values of one number that are translated one by one where Python needs them; behind them the graph breaks there.
+/// Values of one number that are translated one by one where Python needs them; behind them the
+/// graph breaks there.
 const MOST_VALUES: usize = 16;
 
 /// The same for what differs from round to round of a loop.
@@ -63,11 +64,11 @@ pub(super) fn numbers(
     let is_needed = |seen: &Seen| matches!(seen, Seen::Needed);
     let most = if of.loops() { MOST_ROUNDS } else { MOST_VALUES };
     let many = of.entries().len() >= most;
-    let missed = match many || lock(&of.numbers).values().any(is_needed) {
+    let missed = match many || lock(&of.learnt.numbers).values().any(is_needed) {
         true => of.missed(py, bound),
         false => Vec::new(),
     };
-    let mut known = lock(&of.numbers);
+    let mut known = lock(&of.learnt.numbers);
     let mut learnt = Learnt::default();
     let is_costly = |place: &Place| missed.iter().filter(|missed| *missed == place).count() >= most;
     for (_, tracker, value) in values(py, guards) {
@@ -99,34 +100,10 @@ pub(super) fn numbers(
 pub(super) fn containers(guards: &GuardSet) -> impl Iterator<Item = (usize, &TrackerRef)> {
     let guards = guards.iter().enumerate();
     guards.filter_map(|(at, guard)| {
-        let container = match &guard.kind {
-            GuardKind::Len(_)
-            | GuardKind::DictKeys(_)
-            | GuardKind::Elements(_)
-            | GuardKind::Holds(..) => Some(&guard.tracker),
-            GuardKind::SameAs(other) => holder(&guard.tracker).or_else(|| holder(other)),
-            GuardKind::Present
-            | GuardKind::Absent
-            | GuardKind::TypeIs(_)
-            | GuardKind::Is(_)
-            | GuardKind::ConstEq(_)
-            | GuardKind::Filled(_)
-            | GuardKind::MaxLen(_)
-            | GuardKind::Tensor(_)
-            | GuardKind::Contiguous
-            | GuardKind::Apart(_)
-            | GuardKind::ApartFromAll(_)
-            | GuardKind::Array(_)
-            | GuardKind::Outcome(_)
-            | GuardKind::OtherThan(_)
-            | GuardKind::Order(_)
-            | GuardKind::Registered(..)
-            | GuardKind::Named(..)
-            | GuardKind::Quiet
-            | GuardKind::Unhooked
-            | GuardKind::PlainOptimizer
-            | GuardKind::LayerState(_)
-            | GuardKind::Never => None,
+        let container = if let GuardKind::SameAs(other) = &guard.kind {
+            holder(&guard.tracker).or_else(|| holder(other))
+        } else {
+            guard.kind.is_of_container().then_some(&guard.tracker)
         };
         container.map(|container| (at, container))
     })
@@ -190,7 +167,7 @@ pub(super) fn dims(
     declared: &Declared,
     learns: bool,
 ) -> FxHashMap<TrackerRef, Vec<usize>> {
-    let mut known = lock(&of.dims);
+    let mut known = lock(&of.learnt.dims);
     let mut dynamic = FxHashMap::default();
     for guard in guards.iter() {
         let dims = if let GuardKind::Tensor(tensor) = &guard.kind {

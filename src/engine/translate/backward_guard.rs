@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::abi::GlobalState;
 use crate::frame::Modules;
 use crate::graph::{Callee, StatementIr};
 use crate::guard::{self, CompiledGuard, GuardInputs, NativeGuards};
-use crate::native;
+use crate::native::{self, Ptr};
 use crate::obj::{Obj, is_plain_constant};
 use crate::reason::SourceLoc;
 use crate::simulator::replay_reads::Outside;
@@ -184,9 +183,8 @@ impl Hook {
         if !self.of.state.keeps_default_dtype(py) {
             return Some("the default dtype has changed".to_owned());
         }
-        let address =
-            |value: &Option<Obj>| value.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
-        let locals: Vec<*mut ffi::PyObject> = self.arguments.iter().map(address).collect();
+        let address = |value| Option::as_ref(value).map_or(Ptr::NULL, Ptr::from);
+        let locals: Vec<Ptr<'_>> = self.arguments.iter().map(address).collect();
         let inputs = GuardInputs {
             locals: &locals,
             closure: address(&self.closure),
@@ -213,7 +211,7 @@ fn is_same(py: Python<'_>, then: &Obj, now: &Bound<'_, PyAny>) -> bool {
     then.is(now)
         || (is_plain_constant(then)
             && is_plain_constant(now)
-            && native::const_equal(py, now.as_ptr(), then.as_ptr()))
+            && native::const_equal(py, now.into(), then.into()))
 }
 
 #[pymethods]

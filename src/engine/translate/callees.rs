@@ -11,7 +11,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCode, PyTuple};
 
-use crate::frame::{CodeState, CustomCode, FrameDecision, FrameView, Modules, Pep523Scope, Policy};
+use crate::frame::{
+    CodeState, CustomCode, FrameDecision, FrameView, Modules, NUMPY, OWN_PACKAGE, PADDLE,
+    Pep523Scope, Policy,
+};
 use crate::obj::{self, Obj};
 use crate::sync::lock;
 
@@ -168,14 +171,14 @@ fn places(py: Python<'_>) -> PyResult<&'static Vec<(String, bool)>> {
             let file: String = py.module(module)?.getattr("__file__")?.extract()?;
             Ok(file.trim_end_matches("__init__.py").to_owned())
         };
-        let paddle = directory("paddle")?;
+        let paddle = directory(PADDLE)?;
         let mut places = vec![
             (format!("{paddle}vision/models/"), true),
             (format!("{paddle}nn/layer/container.py"), true),
             (format!("{paddle}nn/layer/transformer.py"), true),
             (paddle, false),
-            (directory("paddle_sot_rs")?, false),
-            (directory("numpy")?, false),
+            (directory(OWN_PACKAGE)?, false),
+            (directory(NUMPY)?, false),
         ];
         let paths = py.module("sysconfig")?.call_method0("get_paths")?;
         for key in ["purelib", "platlib"] {

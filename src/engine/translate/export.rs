@@ -33,8 +33,9 @@ pub struct Exported {
 }
 
 impl Translated {
-    /// Captures the function for these arguments as one program; it does not run. `inputs` are the tensors
-    /// among the arguments that the program takes: name, tensor, and the dims that stay open.
+    /// Captures the function for these arguments as one program; it does not run. `inputs` are the
+    /// tensors among the arguments that the program takes: name, tensor, and the dims that stay
+    /// open.
     ///
     /// # Errors
     /// `GraphBreakError` when it is not one graph, `TypeError` when the arguments do not bind, and what

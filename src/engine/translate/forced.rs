@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCode;
 
-use crate::frame::{self, FrameView, Listening, Modules};
+use crate::frame::{self, FrameView, Listening, Modules, NUMPY, OWN_PACKAGE, PADDLE};
 use crate::obj::{self, Obj};
 use crate::sync::lock;
 
@@ -140,7 +140,7 @@ static EXCLUDED: PyOnceLock<Vec<String>> = PyOnceLock::new();
 fn is_excluded(py: Python<'_>, code: &Bound<'_, PyCode>) -> PyResult<bool> {
     let file = obj::file_of_code(code)?;
     let excluded = EXCLUDED.get_or_try_init(py, || {
-        ["paddle", "paddle_sot_rs", "unittest", "numpy"]
+        [PADDLE, OWN_PACKAGE, "unittest", NUMPY]
             .iter()
             .map(|module| {
                 let file: String = py.module(*module)?.getattr("__file__")?.extract()?;

@@ -65,7 +65,7 @@ impl GraphInputs {
         for made in &self.made {
             inputs.push(match made {
                 Made::Number(number, dtype) => {
-                    let read = &mut |slot: &usize, dim| abi::value(py, slots[*slot].as_ptr(), dim);
+                    let read = &mut |slot: &usize, dim| abi::value(py, (&slots[*slot]).into(), dim);
                     let Some(value) = number.value(py, read) else {
                         return Ok(None);
                     };

@@ -43,7 +43,7 @@ impl Drop for Quiet {
 }
 
 fn set_callback<'py>(py: Python<'py>, callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    py.module("paddle")?
+    py.paddle()?
         .getattr("base")?
         .getattr("core")?
         .call_method1("set_eval_frame", (callback,))

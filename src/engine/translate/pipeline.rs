@@ -120,7 +120,7 @@ pub fn translate(
             let alone = 1 < open.len() && open.len() <= automatic_dynamic::FEW;
             for number in &open {
                 if !alone || !attempt(&mut varies, std::slice::from_ref(number), false) {
-                    lock(&of.numbers).insert(Place::of(&number.0), Seen::Needed);
+                    lock(&of.learnt.numbers).insert(Place::of(&number.0), Seen::Needed);
                 }
             }
         }
@@ -142,7 +142,8 @@ pub fn translate(
     let declared = Declared::of(py, &traced.inputs, wanted)?;
     varies.dims = automatic_dynamic::dims(of, &traced.guards, &declared, backend.dynamic);
     if !varies.dims.is_empty() {
-        // A dynamic graph that breaks earlier, or cannot be traced, is no better than another static one.
+        // A dynamic graph that breaks earlier, or cannot be traced, is no better than another
+        // static one.
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
@@ -207,15 +208,17 @@ fn trace(
         let traced = trace_once(py, of, bound, state, chosen, varies, &mut otherwise);
         // Each is added once.
         let again = match (&traced, otherwise) {
-            (Err(_), Some(Otherwise::Native(at))) => lock(&of.detours).native.insert(at),
+            (Err(_), Some(Otherwise::Native(at))) => lock(&of.learnt.detours).native.insert(at),
             (Err(_), Some(Otherwise::Filled(at))) => {
-                let mut detours = lock(&of.detours);
+                let mut detours = lock(&of.learnt.detours);
                 detours.filled.insert(at) || detours.native.insert(at)
             }
-            (Err(_), Some(Otherwise::NotDeferred(at))) => lock(&of.detours).not_deferred.insert(at),
-            (Err(_), Some(Otherwise::Apart(at))) => lock(&of.detours).apart.insert(at),
+            (Err(_), Some(Otherwise::NotDeferred(at))) => {
+                lock(&of.learnt.detours).not_deferred.insert(at)
+            }
+            (Err(_), Some(Otherwise::Apart(at))) => lock(&of.learnt.detours).apart.insert(at),
             (Err(_), Some(Otherwise::Computed(places))) => {
-                lock(&of.detours).computed.extend(places);
+                lock(&of.learnt.detours).computed.extend(places);
                 true
             }
             (Err(_), Some(Otherwise::ChangedLater(loc))) => {

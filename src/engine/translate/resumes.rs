@@ -46,7 +46,7 @@ pub(super) fn resume_function(
     let mut translated = Translated::new(function.bind(py), of.shared.clone())?;
     if spec.native {
         let position = moved.positions[spec.at];
-        lock(&translated.detours).native.insert(position);
+        lock(&translated.learnt.detours).native.insert(position);
         translated.reported = Some(position);
     }
     translated.origin = Some((code_object.clone(), Arc::new(moved)));

@@ -9,15 +9,14 @@ use super::guards::ArrayGuard;
 use paddle_sot_cpython::frame::Modules;
 
 use super::tensor::dim_matches;
-use paddle_sot_cpython::native::{Ptr, type_of};
+use paddle_sot_cpython::native::{Ptr, to_bound, type_of};
 
 /// Whether this is such an array. Attributes of arrays that are no subclass run no user code.
-pub fn array_matches(py: Python<'_>, object: Ptr, guard: &ArrayGuard) -> bool {
+pub fn array_matches(py: Python<'_>, object: Ptr<'_>, guard: &ArrayGuard) -> bool {
     if !is_array(py, object) {
         return false;
     }
-    // SAFETY: the caller's slot holds a live object.
-    let object = unsafe { Bound::from_borrowed_ptr(py, object) };
+    let object = to_bound(py, object);
     let matches = || -> PyResult<bool> {
         let dtype = object.getattr(intern!(py, "dtype"))?;
         let shape = object.getattr(intern!(py, "shape"))?;
@@ -34,22 +33,19 @@ pub fn array_matches(py: Python<'_>, object: Ptr, guard: &ArrayGuard) -> bool {
 static ARRAY: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
 
 /// Whether this is a NumPy array, and no subclass.
-pub fn is_array(py: Python<'_>, object: Ptr) -> bool {
+pub fn is_array(py: Python<'_>, object: Ptr<'_>) -> bool {
     let class = ARRAY.get_or_init(py, || {
-        let class = py
-            .module("numpy")
-            .and_then(|numpy| numpy.getattr("ndarray"));
+        let class = py.numpy().and_then(|numpy| numpy.getattr("ndarray"));
         class.ok().map(Bound::unbind)
     });
     class
         .as_ref()
-        .is_some_and(|class| type_of(object) == class.as_ptr())
+        .is_some_and(|class| type_of(object) == class.into())
 }
 
 /// A dim of a NumPy array.
-pub fn array_dim(py: Python<'_>, object: Ptr, at: usize) -> Option<i64> {
-    // SAFETY: the caller's slot holds a live object.
-    let object = unsafe { Bound::from_borrowed_ptr(py, object) };
+pub fn array_dim(py: Python<'_>, object: Ptr<'_>, at: usize) -> Option<i64> {
+    let object = to_bound(py, object);
     let shape = object.getattr(intern!(py, "shape")).ok()?;
     shape.get_item(at).ok()?.extract().ok()
 }

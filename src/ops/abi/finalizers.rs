@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyFunction, PyList, PyModule, PyType};
 use rustc_hash::FxHashMap;
 
 use super::prepared_step::is_own_callback;
-use crate::paddle::Paddle;
+use crate::paddle::{Paddle, is_name_of_paddle};
 use paddle_sot_cpython::frame::Modules;
 
 use paddle_sot_cpython::native::{self, Ptr, is_tracked, is_weakly_referenced, to_bound};
@@ -128,8 +128,8 @@ impl Ends {
             return Ok(true);
         }
         let name = pyo3::intern!(py, "__del__");
-        let class = value.get_type_ptr().cast();
-        let found = native::type_attr(class, name.as_ptr());
+        let class = native::type_of(value.into());
+        let found = native::type_attr(class, name.into());
         match found.is_null() {
             true => is_watched(value),
             false => Ok(is_users(&to_bound(py, found))),
@@ -197,7 +197,7 @@ fn is_leaf(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Whether no code of the user's runs when an object, a container or a module lets this go.
-pub fn is_quiet(py: Python<'_>, object: Ptr) -> bool {
+pub fn is_quiet(py: Python<'_>, object: Ptr<'_>) -> bool {
     let value = to_bound(py, object);
     is_leaf(&value) || !Ends::of_holders().runs_code(&value).unwrap_or(true)
 }
@@ -223,7 +223,7 @@ fn is_users(destructor: &Bound<'_, PyAny>) -> bool {
     let module = destructor.getattr("__module__");
     let module = module.and_then(|module| module.extract::<String>());
     destructor.is_instance_of::<PyFunction>()
-        && !module.is_ok_and(|module| module.split('.').next() == Some("paddle"))
+        && !module.is_ok_and(|module| is_name_of_paddle(&module))
 }
 
 /// Whether a weak reference to it has a callback.

@@ -84,8 +84,8 @@ pub(super) struct Layout {
 
 static LAYOUT: PyOnceLock<Option<Layout>> = PyOnceLock::new();
 
-/// Whether an object is a tensor that stops gradients, or a leaf whose gradient no hook sees but that
-/// of this package.
+/// Whether an object is a tensor that stops gradients, or a leaf whose gradient no hook sees but
+/// that of this package.
 pub fn is_unhooked(tensor: &Bound<'_, PyAny>) -> bool {
     let py = tensor.py();
     let layout = LAYOUT.get_or_init(py, || match learn(py) {

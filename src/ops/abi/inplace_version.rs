@@ -86,7 +86,7 @@ pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
         return Err("tensors are not where they are known to be".into());
     }
     let make = || -> PyResult<Vec<Sample<'_>>> {
-        let zeros = py.module("paddle")?.getattr("zeros")?;
+        let zeros = py.paddle()?.getattr("zeros")?;
         let sample = |shape: Vec<usize>| -> PyResult<Sample<'_>> {
             let first = zeros.call1((shape,))?;
             let other = with_own_version(&first)?;

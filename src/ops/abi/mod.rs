@@ -26,10 +26,9 @@ mod storage;
 mod tensor;
 mod unchanged_objects;
 
-use pyo3::ffi;
 use pyo3::prelude::*;
 
-use paddle_sot_cpython::native::{self, Value};
+use paddle_sot_cpython::native::{self, Ptr, Value};
 
 pub use arrays::{array_matches, is_array};
 pub use edges::{can_move_edges, detached, move_edges, stand_in};
@@ -55,7 +54,7 @@ pub use tensor::{
 };
 
 /// A number, or a dim of a tensor or array, from outside.
-pub fn value(py: Python<'_>, object: *mut ffi::PyObject, dim: Option<usize>) -> Option<Value> {
+pub fn value(py: Python<'_>, object: Ptr<'_>, dim: Option<usize>) -> Option<Value> {
     match dim {
         None => native::number(object),
         Some(dim) if arrays::is_array(py, object) => {

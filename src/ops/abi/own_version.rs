@@ -37,7 +37,7 @@ fn make(py: Python<'_>) -> PyResult<&'static Make> {
             .getattr("VarType")?;
         Ok(Make::Constructor {
             kind: kinds.getattr("DENSE_TENSOR")?.unbind(),
-            empty: py.module("paddle")?.getattr("empty")?.unbind(),
+            empty: py.paddle()?.getattr("empty")?.unbind(),
         })
     })
 }
@@ -66,7 +66,7 @@ pub fn with_own_version<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
 
 /// Shares tensors of several dims and dtypes, changes one of the two and looks at both.
 pub(super) fn self_test(py: Python<'_>) -> PyResult<bool> {
-    let paddle = py.module("paddle")?;
+    let paddle = py.paddle()?;
     for (shape, dtype) in [
         (vec![], "float32"),
         (vec![3], "int64"),

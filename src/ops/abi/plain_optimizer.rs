@@ -136,18 +136,18 @@ fn is_plain(optimizer: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
 
 /// Whether a class has something by this name that is asked before the instance is.
 fn has_descriptor(class: &Bound<'_, PyType>, name: &Bound<'_, PyAny>, notes: &mut Notes) -> bool {
-    let found = native::type_attr(class.as_ptr(), name.as_ptr());
+    let found = native::type_attr(class.into(), name.into());
     if found.is_null() {
         return false;
     }
     let py = class.py();
     let name = intern!(py, "__set__");
     let kind = native::type_of(found);
-    let class = to_bound(py, kind.cast());
+    let class = to_bound(py, kind);
     if class.cast::<PyType>().is_ok_and(native::is_mutable) {
         notes.give_up();
     }
-    !native::type_attr(kind, name.as_ptr()).is_null()
+    !native::type_attr(kind, name.into()).is_null()
 }
 
 /// Whether it is a list of Python's own, of parameters and groups of such.
@@ -368,7 +368,8 @@ fn knows_texts_alone(function: &Bound<'_, PyAny>) -> PyResult<bool> {
         return Ok(true);
     }
     for cell in cells.try_iter()? {
-        let content = native::cell_contents(cell?.as_ptr());
+        let cell = cell?;
+        let content = native::cell_contents((&cell).into());
         if content.is_null() || !is_text_or_texts(&to_bound(py, content)) {
             return Ok(false);
         }
@@ -391,15 +392,15 @@ fn are_texts(container: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// Whether it is a method that the class of an optimizer has, bound to it.
 fn is_method_of(value: &Bound<'_, PyAny>, optimizer: &Bound<'_, PyAny>) -> bool {
     let py = value.py();
-    let receiver = native::method_part(value.as_ptr(), true);
-    let function = native::method_part(value.as_ptr(), false);
-    if receiver != optimizer.as_ptr() || function.is_null() {
+    let receiver = native::method_part(value.into(), true);
+    let function = native::method_part(value.into(), false);
+    if receiver != optimizer.into() || function.is_null() {
         return false;
     }
     let name = to_bound(py, function).getattr(intern!(py, "__name__"));
     let name = name.and_then(|name| Ok(name.cast_into_exact::<PyString>()?));
     name.is_ok_and(|name| {
-        native::type_attr(optimizer.get_type().as_ptr(), name.as_ptr()) == function
+        native::type_attr((&optimizer.get_type()).into(), (&name).into()) == function
     })
 }
 
@@ -411,9 +412,9 @@ fn is_one_of(
     names: &[(&str, &str)],
 ) -> PyResult<bool> {
     let py = value.py();
-    let class = native::type_of(value.as_ptr());
+    let class = native::type_of(value.into());
     let mut classes = classes.get_or_try_init(py, || found(py, names))?.iter();
-    Ok(classes.any(|it| it.as_ptr() == class))
+    Ok(classes.any(|it| class == it.into()))
 }
 
 fn found(py: Python<'_>, names: &[(&str, &str)]) -> PyResult<Vec<Py<PyType>>> {
@@ -427,7 +428,7 @@ fn found(py: Python<'_>, names: &[(&str, &str)]) -> PyResult<Vec<Py<PyType>>> {
 /// The instance dictionary of an object.
 pub(super) fn attributes<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
     let py = object.py();
-    let dict = instance_dict(py, object.as_ptr());
+    let dict = instance_dict(py, object.into());
     match dict.is_null() {
         true => None,
         false => to_bound(py, dict).cast_into_exact::<PyDict>().ok(),

@@ -14,7 +14,7 @@ use super::shared_ptr::Shared;
 use super::tensor::tensor_of;
 use crate::paddle::Paddle;
 use paddle_sot_cpython::frame::Modules;
-use paddle_sot_cpython::native;
+use paddle_sot_cpython::native::{self, Ptr};
 
 type BoolFn = unsafe extern "C" fn(*const c_void) -> bool;
 type PointerFn = unsafe extern "C" fn(*const c_void) -> *const u8;
@@ -77,7 +77,7 @@ pub(super) fn open(py: Python<'_>) -> Result<Reader, String> {
 /// A row lies inside of what it is a row of, another tensor elsewhere.
 fn self_test(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
     let make = |dtype: &str| {
-        let paddle = py.module("paddle")?;
+        let paddle = py.paddle()?;
         paddle.call_method1("full", (vec![4, 6], 0, dtype))
     };
     let (one, other) = (make("float32")?, make("int64")?);
@@ -94,7 +94,7 @@ fn self_test(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
 
 /// A leaf has no gradient, and then the one that it says.
 fn finds_gradients(py: Python<'_>, reader: &Reader) -> PyResult<bool> {
-    let paddle = py.module("paddle")?;
+    let paddle = py.paddle()?;
     let leaf = paddle.call_method1("full", (vec![4], 1.0, "float32"))?;
     let had = reader.place_of_gradient(leaf.as_ptr());
     leaf.setattr("stop_gradient", false)?;
@@ -202,7 +202,7 @@ impl Reader {
         if depth < MOST_NESTED {
             return Ok(true);
         }
-        let own = native::instance_dict(py, object.as_ptr());
+        let own = native::instance_dict(py, object.into());
         match own.is_null() {
             true => Ok(false),
             false => is_apart(&native::to_bound(py, own)),
@@ -275,8 +275,8 @@ pub(super) fn is_all_zero(
     are_zero(front) && words.iter().all(|words| any_bit(words) == 0) && are_zero(end)
 }
 
-/// Where the numbers of such an object lie, of these dims and so many bytes each; `None` where there
-/// are gaps between them.
+/// Where the numbers of such an object lie, of these dims and so many bytes each; `None` where
+/// there are gaps between them.
 pub(super) fn numbers(
     py: Python<'_>,
     object: *mut ffi::PyObject,
@@ -301,8 +301,8 @@ pub(super) fn numbers(
 
 /// Whether two objects, known to be `paddle.Tensor`s, surely have no memory in common. Their memory
 /// counts up to the end of what was allocated, so that two rows of one tensor are not apart.
-pub fn are_apart(py: Python<'_>, one: *mut ffi::PyObject, other: *mut ffi::PyObject) -> bool {
-    let memory = |object| reader(py)?.memory(object);
+pub fn are_apart(py: Python<'_>, one: Ptr<'_>, other: Ptr<'_>) -> bool {
+    let memory = |object: Ptr<'_>| reader(py)?.memory(object.as_ptr());
     match (memory(one), memory(other)) {
         (Some(one), Some(other)) => !overlap(&one, &other),
         _ => false,
@@ -311,12 +311,8 @@ pub fn are_apart(py: Python<'_>, one: *mut ffi::PyObject, other: *mut ffi::PyObj
 
 /// Whether a tensor surely has no memory in common with another and its gradient; or, of an object
 /// that is none, with all tensors in its attributes and in the containers there.
-pub fn is_apart_from_all(
-    py: Python<'_>,
-    tensor: *mut ffi::PyObject,
-    holder: &Bound<'_, PyAny>,
-) -> bool {
-    let found = reader(py).and_then(|reader| Some((reader, reader.memory(tensor)?)));
+pub fn is_apart_from_all(py: Python<'_>, tensor: Ptr<'_>, holder: &Bound<'_, PyAny>) -> bool {
+    let found = reader(py).and_then(|reader| Some((reader, reader.memory(tensor.as_ptr())?)));
     found.is_some_and(|(reader, memory)| {
         let is_apart = reader.is_apart_from_all(&memory, holder, MOST_NESTED);
         is_apart.unwrap_or(false)

@@ -14,6 +14,7 @@ use super::guards::TensorGuard;
 use super::library::{libpaddle_core, opened};
 use crate::paddle::tensor_meta;
 use paddle_sot_cpython::frame::Modules;
+use paddle_sot_cpython::native::{Ptr, to_bound};
 
 type DimsFn = unsafe extern "C" fn(*const c_void) -> *const i64;
 type IntFn = unsafe extern "C" fn(*const c_void) -> i32;
@@ -106,7 +107,7 @@ pub(super) fn tensor_of(object: *mut ffi::PyObject) -> *const c_void {
 /// Finds where `stop_gradient` lies and compares every field with the attributes.
 fn self_test(py: Python<'_>, reader: &mut Reader) -> Result<(), String> {
     let run = |reader: &mut Reader| -> PyResult<Option<String>> {
-        let paddle = py.module("paddle")?;
+        let paddle = py.paddle()?;
         let mut samples = Vec::new();
         for (shape, dtype, stop) in [
             (vec![], "float32", true),
@@ -323,7 +324,8 @@ pub fn is_dense(py: Python<'_>, object: *mut ffi::PyObject, stops: bool) -> bool
 }
 
 /// A dim of a tensor; `None` when the object is no dense tensor of such a rank.
-pub fn dim(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> Option<i64> {
+pub fn dim(py: Python<'_>, object: Ptr<'_>, at: usize) -> Option<i64> {
+    let object = object.as_ptr();
     let Some(reader) = reader(py) else {
         // SAFETY: the object is live.
         let object = unsafe { Bound::from_borrowed_ptr(py, object) };
@@ -400,10 +402,11 @@ impl Tensors {
             .map(|tensor| unsafe { Bound::from_borrowed_ptr(py, tensor as *mut ffi::PyObject) })
             .collect();
         (natively || self.small.iter().all(|small| small.holds_slowly(py)))
-            && self
-                .other
-                .iter()
-                .all(|(tensor, guard)| matches(py, *tensor as *mut ffi::PyObject, guard))
+            && self.other.iter().all(|(tensor, guard)| {
+                // SAFETY: `_alive` has it.
+                let tensor = unsafe { Ptr::new(*tensor as *mut ffi::PyObject) };
+                matches(py, tensor, guard)
+            })
     }
 }
 
@@ -450,20 +453,16 @@ pub fn lies_contiguous(tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// The same of an object that is known to be a `paddle.Tensor`.
-pub fn is_contiguous(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
-    // SAFETY: the caller's slot holds a live object.
-    let object = unsafe { Bound::from_borrowed_ptr(py, object) };
-    lies_contiguous(&object).unwrap_or(false)
+pub fn is_contiguous(py: Python<'_>, object: Ptr<'_>) -> bool {
+    lies_contiguous(&to_bound(py, object)).unwrap_or(false)
 }
 
 /// Whether the object, known to be a `paddle.Tensor`, has this metadata.
-pub fn matches(py: Python<'_>, object: *mut ffi::PyObject, guard: &TensorGuard) -> bool {
+pub fn matches(py: Python<'_>, object: Ptr<'_>, guard: &TensorGuard) -> bool {
     if let Some(reader) = reader(py) {
-        return native_matches(reader, object, guard);
+        return native_matches(reader, object.as_ptr(), guard);
     }
-    // SAFETY: the caller's slot holds a live object.
-    let object = unsafe { Bound::from_borrowed_ptr(py, object) };
-    tensor_meta(&object).is_some_and(|meta| {
+    tensor_meta(&to_bound(py, object)).is_some_and(|meta| {
         meta.dtype == guard.dtype
             && meta.stop_gradient == guard.stop_gradient
             && meta.shape.len() == guard.dims.len()

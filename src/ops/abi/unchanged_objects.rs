@@ -9,9 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyString};
 
-use paddle_sot_cpython::native;
-
-type Ptr = *mut ffi::PyObject;
+use paddle_sot_cpython::native::{self, Ptr};
 
 /// Something that a walk went by, by addresses.
 enum Note {
@@ -98,14 +96,14 @@ impl Notes {
     /// It goes by the class of an object.
     pub(super) fn class_of(&mut self, object: &Bound<'_, PyAny>) {
         self.add(|| {
-            let (object, class) = with_class(object.as_ptr());
+            let (object, class) = with_class(object.into());
             Note::Class(object, class)
         });
     }
 
     /// It goes by what a class is.
     pub(super) fn class(&mut self, class: &Bound<'_, PyAny>) {
-        match native::type_version(class.as_ptr()) {
+        match native::type_version(class.into()) {
             0 => self.give_up(),
             version => self.add(|| Note::Version(class.as_ptr() as usize, version)),
         }
@@ -117,13 +115,19 @@ impl Notes {
     }
 }
 
-fn with_class(object: Ptr) -> (usize, usize) {
-    (object as usize, native::type_of(object) as usize)
+fn with_class(object: Ptr<'_>) -> (usize, usize) {
+    (object.address(), native::type_of(object).address())
+}
+
+/// What lies at an address of a note in front of which all notes hold.
+fn at<'a>(address: &usize) -> Ptr<'a> {
+    // SAFETY: the notes in front of this one hold, so that what it is about is alive.
+    unsafe { Ptr::new(*address as *mut ffi::PyObject) }
 }
 
 fn items(container: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, usize)>> {
     let items = container.try_iter()?;
-    items.map(|item| Ok(with_class(item?.as_ptr()))).collect()
+    items.map(|item| Ok(with_class((&item?).into()))).collect()
 }
 
 /// What a walk went by.
@@ -142,16 +146,16 @@ impl Note {
         match self {
             Self::Dict(dict, version) => native::dict_version(*dict) == *version,
             Self::OwnDict(object, version) => {
-                let dict = native::instance_dict(py, *object as Ptr) as usize;
+                let dict = native::instance_dict(py, at(object)).address();
                 dict != 0 && native::dict_version(dict) == *version
             }
-            Self::Class(object, class) => with_class(*object as Ptr).1 == *class,
-            Self::Version(class, version) => native::type_version(*class as Ptr) == *version,
+            Self::Class(object, class) => with_class(at(object)).1 == *class,
+            Self::Version(class, version) => native::type_version(at(class)) == *version,
             Self::Items(container, known) => {
-                items(&native::to_bound(py, *container as Ptr)).is_ok_and(|items| items == *known)
+                items(&native::to_bound(py, at(container))).is_ok_and(|items| items == *known)
             }
             Self::Float(object, name) => {
-                let dict = native::instance_dict(py, *object as Ptr);
+                let dict = native::instance_dict(py, at(object));
                 if dict.is_null() {
                     return false;
                 }
@@ -160,7 +164,7 @@ impl Note {
                 matches!(value, Ok(Ok(Some(value))) if value.is_exact_instance_of::<PyFloat>())
             }
             Self::Field(object, name, value) => {
-                let object = native::to_bound(py, *object as Ptr);
+                let object = native::to_bound(py, at(object));
                 let found = object.getattr(name);
                 found.is_ok_and(|found| found.as_ptr() as usize == *value)
             }

@@ -55,6 +55,15 @@ def test_links_lead_somewhere(page):
         assert link.startswith("https://") or (page.parent / link).exists(), link
 
 
+@pytest.mark.parametrize("page", ADDING, ids=name_of)
+def test_files_that_are_named_exist(page):
+    folders = ("src", "backends", "python", "tests", "examples")
+    files = [str(file) for folder in folders for file in (ROOT / folder).rglob("*.*")]
+    # Those of CPython's sources are not ours.
+    named = set(re.findall(r"`([\w./-]+\.(?:rs|py))`", page.read_text())) - {"opcode.py"}
+    assert {name for name in named if not any(file.endswith(f"/{name}") for file in files)} == set()
+
+
 @pytest.mark.parametrize("page", [page for page in USER if page.name not in {*ELSEWHERE, "README.md"}], ids=name_of)
 def test_an_example_comes_first_and_sentences_are_short(page):
     text = page.read_text()

@@ -9,6 +9,7 @@ use paddle_sot::guard::{
     CompiledGuard, GuardCompiler, GuardFailure, GuardInputs, GuardKind, GuardSet,
     NativeGuardCompiler,
 };
+use paddle_sot::native::Ptr;
 use paddle_sot::obj::Obj;
 use paddle_sot::sync::lock;
 use paddle_sot::tracker::{DictKey, FunctionField, Tracker, TrackerRef};
@@ -123,13 +124,11 @@ impl<'py> World<'py> {
     pub fn check(&self, guard: &dyn CompiledGuard) -> Result<Vec<usize>, GuardFailure> {
         let get = |name: &str| self.names.get_item(name).unwrap();
         let arguments: Vec<_> = ["x", "y"].into_iter().filter_map(get).collect();
-        let locals: Vec<_> = arguments.iter().map(|value| value.as_ptr()).collect();
+        let locals: Vec<_> = arguments.iter().map(Ptr::from).collect();
         let closure = get("closure");
         let inputs = GuardInputs {
             locals: &locals,
-            closure: closure
-                .as_ref()
-                .map_or(std::ptr::null_mut(), |cells| cells.as_ptr()),
+            closure: closure.as_ref().map_or(Ptr::NULL, Ptr::from),
         };
         let answer = guard.check(self.py, inputs);
         assert!(

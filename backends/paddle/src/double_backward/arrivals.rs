@@ -1,6 +1,6 @@
 //! Hooks on the outputs of a run: autograd tells there which gradients arrive.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use paddle_sot::abi;
@@ -10,20 +10,18 @@ use paddle_sot::sync::lock;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyWeakrefReference};
 
+use crate::runtime::RUNTIME;
 use crate::versions::Numbers;
 
-use super::{Backward, NUMBER, RUNS, Run, Shared};
-
-/// Walks of autograd under way that hooks have to know of.
-static WALKS: AtomicUsize = AtomicUsize::new(0);
+use super::{Backward, Run, Shared};
 
 /// Counts walks: `change` is 1 or -1.
 #[pyfunction]
 pub fn watch(change: isize) {
     if change > 0 {
-        WALKS.fetch_add(1, Ordering::Relaxed);
+        RUNTIME.runs.walks.fetch_add(1, Ordering::Relaxed);
     } else {
-        WALKS.fetch_sub(1, Ordering::Relaxed);
+        RUNTIME.runs.walks.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -45,7 +43,7 @@ impl Hook {
         let (at, number) = self.at;
         let run = self.run.get();
         run.goes_backward(py)?;
-        let is_watched = WALKS.load(Ordering::Relaxed) > 0;
+        let is_watched = RUNTIME.runs.walks.load(Ordering::Relaxed) > 0;
         let again = is_watched
             .then(|| py.module("paddle_sot_rs._paddle.gradients.double_backward"))
             .transpose()?;
@@ -91,7 +89,7 @@ pub fn hook(
     outputs: &[Bound<'_, PyAny>],
     told: &Told<'_, '_>,
 ) -> PyResult<Py<Run>> {
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let number = RUNTIME.runs.number.fetch_add(1, Ordering::Relaxed);
     let version = |at: &usize| abi::inplace_version(&inputs[*at]);
     let versions = shared.read.iter().map(version).collect::<PyResult<_>>()?;
     let numbers = shared.computed_from.iter();
@@ -131,7 +129,7 @@ pub fn hook(
     )?;
     run.get().backward.user.store(number, Ordering::Relaxed);
     let weak = PyWeakrefReference::new(run.bind(py))?.unbind();
-    let known = lock(&RUNS).insert(number, weak);
+    let known = lock(&RUNTIME.runs.alive).insert(number, weak);
     drop(known);
     for &(number, at) in told.training {
         let hook = Hook {

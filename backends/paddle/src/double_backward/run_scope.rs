@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::executor_lock;
-use crate::executors::{self, Executors};
+use crate::runtime::executor_lock;
+use crate::runtime::executors::{self, Executors};
 use crate::steady::Ready;
 
 /// Where runs of a program keep its variables.

@@ -15,11 +15,12 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.copied_operations import copied
 from paddle_sot_rs._paddle.gradients.alike_gradients import AlikeGradients
 from paddle_sot_rs._paddle.gradients.conditional_grads import ALWAYS, NEVER, Arrivals
 from paddle_sot_rs._paddle.gradients.higher_derivatives import RULES, TAKE_NONE, ZEROS_FIRST
-from paddle_sot_rs._paddle.views import PARTS, SHARES, is_view
+from paddle_sot_rs._paddle.views import ASSIGN, PARTS, SHARES, is_view
 
 # Operations that have blocks, or change what they are given, need the general construction.
 _SPECIAL = frozenset(
@@ -421,7 +422,7 @@ class _Shared:
     def leaves(self, value):
         """A result of the program."""
         op = value.get_defining_op()
-        while op is not None and op.name() == "pd_op.assign":
+        while op is not None and op.name() == ASSIGN:
             source = op.operand_source(0)
             self.left.setdefault(source.id, value)
             # What was detached is the same storage under another name.
@@ -478,7 +479,7 @@ class _Shared:
 
 def _comes_in(value):
     op = value.get_defining_op()
-    return op is not None and op.name() == "pd_op.data"
+    return op is not None and op.name() == DATA
 
 
 def _is_read(value):

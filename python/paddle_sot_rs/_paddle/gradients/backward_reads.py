@@ -7,7 +7,7 @@ from paddle_sot_rs._paddle.aliases import from_control_flow, read_again
 from paddle_sot_rs._paddle.effects import written
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, UNVERSIONED, inner_operations, is_gradient
 from paddle_sot_rs._paddle.gradients.grad_liveness import reads, used
-from paddle_sot_rs._paddle.views import is_view, shares_count
+from paddle_sot_rs._paddle.views import ASSIGN, is_view, shares_count
 
 
 def read_back(operations, forward_end, start, inputs, outputs):
@@ -41,7 +41,7 @@ def read_back(operations, forward_end, start, inputs, outputs):
     read, computed_from = set(), set()
     for op in operations[start:]:
         name = op.name()
-        if name == "pd_op.assign" or shares_count(op):
+        if name == ASSIGN or shares_count(op):
             # Views of inputs are made again: what reads them reads those.
             source, *others = op.operands_source()
             if source.id in roots:
@@ -93,7 +93,7 @@ def _kept_by_kernels(operations, roots, lists, given):
 def source_of(value):
     """What an output is a copy of."""
     op = value.get_defining_op()
-    return op.operand_source(0).id if op.name() == "pd_op.assign" else value.id
+    return op.operand_source(0).id if op.name() == ASSIGN else value.id
 
 
 def _add(op, roots, lists, read):

@@ -11,6 +11,7 @@ import contextlib
 import sys
 import threading
 import types
+from typing import Any
 
 import numpy
 import paddle
@@ -418,7 +419,7 @@ def _drawing_from(state):
         _set_random_state(now)
 
 
-_scanned = {}
+_scanned: dict[Any, Any] = {}
 
 
 def is_expected():

@@ -1,7 +1,8 @@
-//! `recompute(function, *args)`: what the function computes on the way is not kept, but computed again on the way back.
+//! `recompute(function, *args)`: what the function computes on the way is not kept, but computed
+//! again on the way back.
 //!
-//! Its statements become the nested graph of one operation, whose gradient runs them again. Plain Python runs the
-//! function twice, so only functions that do nothing but compute are captured.
+//! Its statements become the nested graph of one operation, whose gradient runs them again. Plain
+//! Python runs the function twice, so only functions that do nothing but compute are captured.
 
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ fn refuse<T>(t: &Tracer<'_>, message: impl std::fmt::Display) -> Step<T> {
     t.stop(BreakId::Recompute, format!("{NAME}: {message}"))
 }
 
-/// Stops where code reads what is different on the way back: reentrant, nothing needs gradients on the way forward.
+/// Stops where code reads what is different on the way back: reentrant, nothing needs gradients on
+/// the way forward.
 pub fn check_reads(t: &Tracer<'_>) -> Step<()> {
     match t.replays.is_inside {
         true => refuse(t, "the function reads what needs gradients"),
@@ -167,7 +169,8 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Reentrant, everything is passed by position, defaults too: the same call, unless somebody looks.
+    /// Reentrant, everything is passed by position, defaults too: the same call, unless somebody
+    /// looks.
     fn check_signature(&self, t: &mut Tracer<'_>) -> Step<()> {
         t.realize(self.function);
         let function = if let Kind::Method { function, .. } = t.kind(self.function).clone() {

@@ -1,4 +1,5 @@
-//! Builtins that make a value of their arguments: containers, numbers and strings, slices, partial calls.
+//! Builtins that make a value of their arguments: containers, numbers and strings, slices, partial
+//! calls.
 
 use pyo3::prelude::*;
 use pyo3::types::PyFrozenSet;
@@ -86,7 +87,7 @@ pub(in crate::simulator) fn default_dict(
         return wrong(t, "defaultdict");
     };
     check_callable(t, *factory, "defaultdict")?;
-    let class = Obj::from(t.py.module("collections")?.getattr("defaultdict")?);
+    let class = Obj::from(t.py.collections()?.getattr("defaultdict")?);
     let made = dict(t, rest, kwargs)?;
     t.vars.update(made, |var| {
         if let Kind::Dict(dict) = &mut var.kind {
@@ -102,7 +103,7 @@ pub(in crate::simulator) fn ordered(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
-    let class = Obj::from(t.py.module("collections")?.getattr("OrderedDict")?);
+    let class = Obj::from(t.py.collections()?.getattr("OrderedDict")?);
     let made = t.add(Kind::Dict(DictVar {
         class: Some(class),
         ..DictVar::default()
@@ -175,7 +176,7 @@ pub(in crate::simulator) fn convert(
             }
             let method = attributes::get_special(t, *value, &format!("__{name}__"))?;
             let result = call(t, method, &[], &[])?;
-            let exact = t.original("builtins", name)?;
+            let exact = t.builtin(name)?;
             let class = t.type_of(result);
             if !class.is_some_and(|class| class.is(&exact)) {
                 return t.unsupported(format!("__{name}__() that answers with something else"));
@@ -183,7 +184,7 @@ pub(in crate::simulator) fn convert(
             return Ok(result);
         }
     }
-    let class = t.original("builtins", name)?;
+    let class = t.builtin(name)?;
     fold::call_object(t, &class, args, kwargs)
 }
 
@@ -200,7 +201,7 @@ pub(in crate::simulator) fn dunder_or_fold(
         let method = attributes::get_special(t, value, dunder)?;
         return call(t, method, &[], &[]);
     }
-    let function = t.original("builtins", name)?;
+    let function = t.builtin(name)?;
     fold::call_object(t, &function, &[value], &[])
 }
 

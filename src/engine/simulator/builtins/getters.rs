@@ -25,7 +25,7 @@ pub(in crate::simulator) fn new(
             None => return wrong(t, name),
         }
     }
-    let class = t.original("operator", name)?;
+    let class = t.operator(name)?;
     let made = class.call1(PyTuple::new(t.py, parts)?);
     let (Ok(made), []) = (made, kwargs) else {
         return wrong(t, name);

@@ -196,7 +196,8 @@ pub(in crate::simulator) fn sum(
     let mut total = start;
     let mut compensation = Compensation::default();
     compensation.has_lost(t, start);
-    // Numbers are added by the real function, all those at the beginning at once: floats are compensated since 3.12.
+    // Numbers are added by the real function, all those at the beginning at once: floats are
+    // compensated since 3.12.
     let mut numbers = matches!(t.kind(start), Kind::Const).then(Vec::new);
     iterate::drain(t, iterator, |t, item| {
         t.realize(item);
@@ -222,7 +223,8 @@ pub(in crate::simulator) fn sum(
     }
 }
 
-/// What `sum()` keeps beside a sum of floats in some versions: the digits that adding them has lost.
+/// What `sum()` keeps beside a sum of floats in some versions: the digits that adding them has
+/// lost.
 #[derive(Default)]
 struct Compensation {
     floats: usize,
@@ -231,7 +233,8 @@ struct Compensation {
 }
 
 impl Compensation {
-    /// This is added; whether it is a number that is added after two floats, and so to what those have lost.
+    /// This is added; whether it is a number that is added after two floats, and so to what those
+    /// have lost.
     fn has_lost(&mut self, t: &mut Tracer<'_>, item: VarId) -> bool {
         let keeps = OpTable::get(t.py).is_ok_and(|table| table.dialect.sum_keeps_lost_digits());
         if self.is_over || !keeps {
@@ -258,7 +261,7 @@ fn is_number(t: &mut Tracer<'_>, value: VarId) -> bool {
 }
 
 fn sum_of_numbers(t: &mut Tracer<'_>, numbers: Vec<VarId>, start: VarId) -> Step<VarId> {
-    let function = t.original("builtins", "sum")?;
+    let function = t.builtin("sum")?;
     let numbers = t.add(Kind::List(numbers));
     fold::call_object(t, &function, &[numbers, start], &[])
 }

@@ -242,7 +242,7 @@ fn made_for_key(
     contents: VarId,
     key: VarId,
 ) -> Step<Option<VarId>> {
-    let class = t.py.module("collections")?.getattr("defaultdict")?;
+    let class = t.py.collections()?.getattr("defaultdict")?;
     if !t.type_of(dict).is_some_and(|own| own.is(&class)) {
         let missing = attributes::get_special(t, dict, "__missing__")?;
         return super::call::call(t, missing, &[key], &Vec::new()).map(Some);

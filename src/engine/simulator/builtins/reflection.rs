@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::frame::Modules;
+use crate::frame::{COLLECTIONS, Modules, TYPES};
 use crate::native;
 use crate::obj::{Obj, is_attr, text_of};
 use crate::simulator::variables::kinds::SUPER;
@@ -113,8 +113,7 @@ fn subclass(
             return Ok(true);
         }
         let std = text_of(class, "__module__");
-        if is_attr(&meta, "abc", "ABCMeta") && (std.starts_with("collections") || std == "numbers")
-        {
+        if is_attr(&meta, "abc", "ABCMeta") && (std.starts_with(COLLECTIONS) || std == "numbers") {
             return classes::is_registered(t, of, class);
         }
         classes::guard_names(t, &meta, &["__instancecheck__", "__subclasscheck__"]);
@@ -146,7 +145,7 @@ fn subclass(
         }
         return t.unsupported("isinstance() with a class that decides itself");
     }
-    if is_attr(&class.get_type(), "types", "UnionType") {
+    if is_attr(&class.get_type(), TYPES, "UnionType") {
         t.guard_identity(id);
         let args = class.getattr("__args__")?;
         for class in args.try_iter()? {
@@ -181,7 +180,7 @@ fn is_always_true(class: &Bound<'_, PyType>, meta: &Bound<'_, PyType>) -> PyResu
                 Ok(function) => function.getattr("__module__")?.extract()?,
                 Err(_) => return Ok(true),
             };
-            Ok(module.starts_with("collections") || module == "_collections_abc")
+            Ok(module.starts_with(COLLECTIONS) || module == "_collections_abc")
         }
         "enum" => Ok(true),
         // Protocols look at what an object has, or may not be asked.
@@ -221,7 +220,7 @@ pub fn attribute_or_none(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<
     }
     match attributes::try_get(t, object, name) {
         Err(Stop::Raise(exception)) => {
-            let class = t.original("builtins", "AttributeError")?;
+            let class = t.builtin("AttributeError")?;
             let class = t.constant(&class);
             if exceptions::matches(t, exception, class)? {
                 Ok(None)

@@ -171,7 +171,7 @@ impl<'py> Warned<'py> {
 /// The class of the warning: one of Python's, which nothing but C code makes.
 fn category<'py>(t: &mut Tracer<'py>, given: Option<VarId>) -> Option<Bound<'py, PyAny>> {
     let category = match given.filter(|given| !t.is_none(*given)) {
-        None => t.py.module("builtins").ok()?.getattr("UserWarning").ok()?,
+        None => t.py.builtins().ok()?.getattr("UserWarning").ok()?,
         Some(given) => {
             t.realize(given);
             t.value(given)?

@@ -22,7 +22,8 @@ use crate::simulator::{
 pub(in crate::simulator) const NEGATIVE_ZERO: &str =
     "-0.0 in a tensor operation: programs may take it for 0.0";
 
-/// Paddle keeps one attribute for all numbers that are equal: where `-0.0` came first, `0.0` becomes it.
+/// Paddle keeps one attribute for all numbers that are equal: where `-0.0` came first, `0.0`
+/// becomes it.
 fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
     let is_one = |number: f64| number == 0.0 && number.is_sign_negative();
     match value.cast::<PyComplex>() {
@@ -33,8 +34,9 @@ fn is_negative_zero(value: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Whether Paddle may be given this while a program is built. It looks for sizes and numbers in what it does not know, with
-/// special methods of a module or a metaclass, or ends the process; so do whole numbers of more than 64 bits.
+/// Whether Paddle may be given this while a program is built. It looks for sizes and numbers in
+/// what it does not know, with special methods of a module or a metaclass, or ends the process; so
+/// do whole numbers of more than 64 bits.
 fn is_data(value: &Bound<'_, PyAny>) -> bool {
     if value.is_instance_of::<PyModule>() {
         return false;
@@ -131,7 +133,8 @@ fn digits(t: &mut Tracer<'_>, id: VarId, of_dim: u32) -> u32 {
     }
 }
 
-/// Python's whole numbers do not wrap around: guards compute those that might, which fails where one does.
+/// Python's whole numbers do not wrap around: guards compute those that might, which fails where
+/// one does.
 fn check_size(t: &mut Tracer<'_>, number: NumberVar) -> Step<()> {
     /// Of a dim. There is no memory for more elements than the square of that.
     const DIGITS: u32 = 31;
@@ -189,7 +192,7 @@ pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId>
 
 /// A dim as a number of the graph.
 fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<SymbolId> {
-    let shape = t.py.module("paddle")?.getattr("shape")?;
+    let shape = t.py.paddle()?.getattr("shape")?;
     let loc = t.loc();
     let callee = Callee::Api(Obj::from(shape));
     let given = vec![Arg::Symbol(symbol)];
@@ -221,7 +224,8 @@ pub fn parts(t: &Tracer<'_>, given: impl Iterator<Item = VarId>) -> Vec<VarId> {
     found
 }
 
-/// A tuple of exactly these items: among `given`, or a new one. A function that hands on the items hands on the tuple.
+/// A tuple of exactly these items: among `given`, or a new one. A function that hands on the items
+/// hands on the tuple.
 fn tuple(t: &mut Tracer<'_>, items: Vec<VarId>, class: Option<Obj>, given: &[VarId]) -> VarId {
     let is_it = |id: &&VarId| {
         if let Kind::Tuple(known, of) = t.vars.kind(**id) {
@@ -240,7 +244,8 @@ fn tuple(t: &mut Tracer<'_>, items: Vec<VarId>, class: Option<Obj>, given: &[Var
     }
 }
 
-/// The variable for a statement's output. A function that returns something that it was `given` returns the same object.
+/// The variable for a statement's output. A function that returns something that it was `given`
+/// returns the same object.
 pub fn from_arg(t: &mut Tracer<'_>, value: &Arg, given: &[VarId]) -> Step<VarId> {
     let many = |t: &mut Tracer<'_>, items: &[Arg]| {
         items

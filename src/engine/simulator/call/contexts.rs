@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::abi;
-use crate::frame::Modules;
+use crate::frame::{Modules, PADDLE};
 use crate::graph::DType;
 use crate::obj::{Obj, is_attr, text_of};
 use crate::reason::{BreakId, BreakKind};
@@ -21,7 +21,7 @@ pub(super) fn is_original(object: &Bound<'_, PyAny>, module: &str, name: &str) -
 /// Whether it is the class of Paddle's managers of the grad mode.
 pub fn is_of_grad_mode(class: &Bound<'_, PyAny>) -> bool {
     let names = ["no_grad", "enable_grad", "set_grad_enabled"];
-    names.iter().any(|name| is_original(class, "paddle", name))
+    names.iter().any(|name| is_original(class, PADDLE, name))
 }
 
 /// `paddle.no_grad()`
@@ -158,7 +158,8 @@ pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     }
 }
 
-/// Whether `auto_cast` with these arguments is known to do nothing but warn: on a CPU nothing is cast.
+/// Whether `auto_cast` with these arguments is known to do nothing but warn: on a CPU nothing is
+/// cast.
 fn casts_nothing(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<bool> {
     let framework = t.py.module("paddle.base.framework")?;
     let place = framework.call_method0("_current_expected_place")?;

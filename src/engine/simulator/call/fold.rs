@@ -4,8 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyInt, PyList, PyRange, PySet, PyString, PyTuple, PyType};
 
 use crate::bytecode::CmpOp;
+use crate::frame::TYPES;
 use crate::obj::{is_attr, is_enum_meta};
 use crate::reason::BreakKind;
+use crate::simulator::texts::{ASCII, FORMAT, REPR};
+use crate::simulator::variables::kinds::PARTS;
 use crate::variables::{DictVar, Kind, SetVar, VarId};
 
 use crate::simulator::call::describe;
@@ -56,7 +59,7 @@ pub(in crate::simulator) fn union<'py>(
 
 /// Whether it is `A | B` of classes, which nothing can change.
 fn is_union(value: &Bound<'_, PyAny>) -> bool {
-    is_attr(&value.get_type(), "types", "UnionType")
+    is_attr(&value.get_type(), TYPES, "UnionType")
 }
 
 /// Whether comparing, hashing and looking into this class runs no user code.
@@ -113,9 +116,8 @@ pub fn from_object<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>) -> Step<
         return Ok(t.add(Kind::Set(made)));
     }
     if value.is_exact_instance_of::<PyRange>() {
-        let part = |name: &str| value.getattr(name)?.extract::<i64>();
-        return match (part("start"), part("stop"), part("step")) {
-            (Ok(start), Ok(stop), Ok(step)) if iterate::is_short(start, stop, step) => {
+        return match PARTS.map(|part| value.getattr(part)?.extract::<i64>()) {
+            [Ok(start), Ok(stop), Ok(step)] if iterate::is_short(start, stop, step) => {
                 Ok(t.add(Kind::Range(start, stop, step)))
             }
             _ => t.unsupported("a range() of such numbers"),
@@ -256,7 +258,7 @@ pub fn any_mutable(t: &mut Tracer<'_>, items: &[VarId]) -> bool {
 
 /// The members of an enumeration may have methods of the user's, which must run in every call.
 fn refuse_members(t: &Tracer<'_>, name: &str, args: &[Bound<'_, PyAny>]) -> Step<()> {
-    if matches!(name, "repr" | "ascii" | "str" | "format" | "hash" | "len") {
+    if matches!(name, REPR | ASCII | "str" | FORMAT | "hash" | "len") {
         return Ok(());
     }
     for arg in args.iter().filter_map(|arg| arg.cast::<PyType>().ok()) {
@@ -325,6 +327,6 @@ pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<VarId> {
     for arg in args {
         classes::check_member(t, *arg, &[&names[0], &names[1]])?;
     }
-    let function = t.original("operator", name)?;
+    let function = t.operator(name)?;
     call_object(t, &function, args, &[])
 }

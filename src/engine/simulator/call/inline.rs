@@ -122,7 +122,7 @@ pub fn builtins_of(t: &mut Tracer<'_>, globals: &Obj) -> Step<Obj> {
     let builtins = match found {
         Some(found) if found.is_instance_of::<PyDict>() => found,
         Some(module) => module.getattr("__dict__")?,
-        None => t.py.module("builtins")?.getattr("__dict__")?,
+        None => t.py.builtins()?.getattr("__dict__")?,
     };
     Ok(Obj::from(builtins))
 }

@@ -126,7 +126,7 @@ pub fn named(t: &mut Tracer<'_>, mapping: VarId) -> Step<Named> {
 /// Whether a built-in answers with, or acts on, the locals of its caller: the frame must be the
 /// real one. `bare` says that it is called without arguments.
 pub fn looks_at_frames(value: &Bound<'_, PyAny>, bare: bool) -> bool {
-    let builtin = |name: &&str| provenance::is_of_python(value, "builtins", name);
+    let builtin = |name: &&str| provenance::is_builtin(value, name);
     ["locals", "eval", "exec", "breakpoint"].iter().any(builtin)
         || bare && ["vars", "dir"].iter().any(builtin)
         || ["_getframe", "_getframemodulename"]

@@ -1,6 +1,7 @@
-//! What a computation depends on besides its operands. Names of classes are guarded. What belongs to the process (the limit
-//! of digits, the locale, filters of warnings, how NumPy prints, the context of `decimal`, clocks and time zones, codecs)
-//! may change between two calls without a guard noticing: what asks for it is left to the interpreter.
+//! What a computation depends on besides its operands. Names of classes are guarded. What belongs
+//! to the process (the limit of digits, the locale, filters of warnings, how NumPy prints, the
+//! context of `decimal`, clocks and time zones, codecs) may change between two calls without a
+//! guard noticing: what asks for it is left to the interpreter.
 
 use pyo3::exceptions::PyWarning;
 use pyo3::prelude::*;
@@ -14,6 +15,8 @@ use crate::frame::Modules;
 use crate::native;
 use crate::obj::is_named;
 use crate::reason::BreakId;
+use crate::simulator::texts::{ASCII, FORMAT, REPR};
+use crate::simulator::variables::kinds::PARTS;
 
 use crate::simulator::tracer::{asks_the_process, is_plain_constant};
 use crate::simulator::{Step, Tracer, fold, repr_guards};
@@ -23,10 +26,10 @@ const DIGITS: usize = 640;
 
 /// Functions and methods that make a text of what they are given, besides `%`.
 const SHOWING: &[&str] = &[
-    "repr",
-    "ascii",
+    REPR,
+    ASCII,
     "str",
-    "format",
+    FORMAT,
     "format_map",
     "__repr__",
     "__str__",
@@ -46,7 +49,8 @@ const CODECS: &[&str] = &[
     "surrogateescape",
 ];
 
-/// What folding a call of `callable`, which is called `name`, depends on: guards it, or breaks the graph.
+/// What folding a call of `callable`, which is called `name`, depends on: guards it, or breaks the
+/// graph.
 pub fn check<'py>(
     t: &mut Tracer<'py>,
     callable: &Bound<'py, PyAny>,
@@ -59,7 +63,7 @@ pub fn check<'py>(
     let operands: Vec<_> = owner.iter().chain(args).cloned().collect();
     let template = owner.filter(|owner| owner.is_instance_of::<PyString>());
     let template = match (name, template) {
-        ("format" | "format_map", Some(template)) => Some(template.extract::<String>()?),
+        (FORMAT | "format_map", Some(template)) => Some(template.extract::<String>()?),
         _ => None,
     };
     each(
@@ -77,7 +81,7 @@ pub fn check<'py>(
         // A scalar of NumPy by itself is formatted as Python's number.
         let formats = match &template {
             Some(template) => !template.contains('!'),
-            None => matches!(name, "format" | "__format__"),
+            None => matches!(name, FORMAT | "__format__"),
         };
         let shown = operands.into_iter();
         let shown: Vec<_> = shown
@@ -92,7 +96,7 @@ pub fn check<'py>(
         check_template(t, template, args)?;
     }
     let spec = match (name, &template) {
-        ("format", None) => args.get(1),
+        (FORMAT, None) => args.get(1),
         ("__format__", _) => args.first(),
         _ => None,
     };
@@ -130,10 +134,11 @@ pub fn texts<'py>(t: &mut Tracer<'py>, values: &[Bound<'py, PyAny>]) -> Step<()>
     })
 }
 
-/// Calls it where what would warn raises. `None`: it would, which is for the interpreter to do, at the user's line.
+/// Calls it where what would warn raises. `None`: it would, which is for the interpreter to do, at
+/// the user's line.
 ///
-/// The filters are exchanged as an attribute: `catch_warnings()` has Python forget what it has warned of. Meanwhile no other
-/// thread may run: only C code is called so.
+/// The filters are exchanged as an attribute: `catch_warnings()` has Python forget what it has
+/// warned of. Meanwhile no other thread may run: only C code is called so.
 pub fn call<'py>(
     t: &Tracer<'py>,
     callable: &Bound<'py, PyAny>,
@@ -161,8 +166,8 @@ pub fn call<'py>(
     })
 }
 
-/// `function(*args, **kwargs)` in a module of its own: C code asks the module of the Python code that runs first whether it has
-/// warned of the same in that line before.
+/// `function(*args, **kwargs)` in a module of its own: C code asks the module of the Python code
+/// that runs first whether it has warned of the same in that line before.
 fn run_apart(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static RUN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let run = RUN.get_or_try_init(py, || {
@@ -240,8 +245,8 @@ fn asks_locale<T>(t: &Tracer<'_>) -> Step<T> {
     )
 }
 
-/// Stops where a template of `str.format` has fields of type `n`, also one that an argument says, or reads attributes and
-/// items of classes, members and the like.
+/// Stops where a template of `str.format` has fields of type `n`, also one that an argument says,
+/// or reads attributes and items of classes, members and the like.
 fn check_template<'py>(
     t: &mut Tracer<'py>,
     template: &str,
@@ -323,8 +328,7 @@ fn parts<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny
         return Ok(Some(pairs.collect()));
     }
     if value.is_exact_instance_of::<PySlice>() {
-        let names = ["start", "stop", "step"];
-        let parts = names.iter().map(|name| value.getattr(*name));
+        let parts = PARTS.iter().map(|name| value.getattr(*name));
         return parts.collect::<PyResult<_>>().map(Some);
     }
     let is_container = value.is_instance_of::<PyList>()

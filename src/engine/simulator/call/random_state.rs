@@ -4,6 +4,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::frame::PADDLE;
 use crate::obj::{Obj, module_and_name};
 use crate::ops::{Fact, knows};
 use crate::simulator::{Kwargs, Step, Tracer, recompute};
@@ -20,7 +21,7 @@ pub(super) fn call_seed<'py>(
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
     let (_, name) = module_and_name(function);
-    if !knows(&name, Fact::SetsRandomState) || !is_original(function, "paddle", &name) {
+    if !knows(&name, Fact::SetsRandomState) || !is_original(function, PADDLE, &name) {
         return Ok(None);
     }
     let number = match (args, kwargs) {

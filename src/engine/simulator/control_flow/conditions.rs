@@ -1,5 +1,6 @@
-//! Conditions of several tests: `a and b or not c` is compiled to a jump for each, which meet again at two places. Each
-//! test is simulated once, under a branch on whether it is reached, and one branch at their end chooses the way.
+//! Conditions of several tests: `a and b or not c` is compiled to a jump for each, which meet again
+//! at two places. Each test is simulated once, under a branch on whether it is reached, and one
+//! branch at their end chooses the way.
 
 use pyo3::types::PyBool;
 
@@ -42,7 +43,8 @@ pub struct Condition {
     pub yes: usize,
     /// The other one.
     pub no: usize,
-    /// How many of the values on the stack behind the first jump are gone there: the middle of `a < b < c`.
+    /// How many of the values on the stack behind the first jump are gone there: the middle of `a <
+    /// b < c`.
     pub drops: usize,
 }
 
@@ -104,8 +106,8 @@ pub fn beginning_at(frame: &FrameState, at: usize, yes: usize, no: usize) -> Vec
     found
 }
 
-/// Where control gets to from `at`, and how many values are on the stack there: where a comparison of several that fails
-/// drops its middle.
+/// Where control gets to from `at`, and how many values are on the stack there: where a comparison
+/// of several that fails drops its middle.
 fn lands(code: &Code, at: usize, depth: isize, keeps_middle: bool) -> (usize, isize) {
     let at = flow::leads_to(code, at);
     match keeps_middle && matches!(code.instructions[at].instr, Instr::PopTop) {
@@ -129,7 +131,8 @@ fn keeps_middle(code: &Code, jump: usize) -> bool {
     compares && copies && matches!(before.next(), Some(Instr::Swap { .. }))
 }
 
-/// The test that begins at `start`: nothing but an expression without jumps, and a jump. Where it leads to, too.
+/// The test that begins at `start`: nothing but an expression without jumps, and a jump. Where it
+/// leads to, too.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "of some 110 instructions these decide"
@@ -168,7 +171,8 @@ fn test_at(code: &Code, start: usize, before: isize) -> Option<(Test, [(usize, i
     }
 }
 
-/// Whether an instruction only makes a value. What calls change is found out when they are simulated.
+/// Whether an instruction only makes a value. What calls change is found out when they are
+/// simulated.
 fn is_pure(instr: &Instr) -> bool {
     matches!(
         instr,
@@ -229,8 +233,8 @@ fn growth(instr: &Instr) -> Option<isize> {
     })
 }
 
-/// Whether the condition holds, where its first test is `value` and `frame` is as behind that test's jump. `None` when it
-/// cannot be one value: then nothing happened.
+/// Whether the condition holds, where its first test is `value` and `frame` is as behind that
+/// test's jump. `None` when it cannot be one value: then nothing happened.
 pub fn holds(
     t: &mut Tracer<'_>,
     frame: &FrameState,
@@ -251,8 +255,8 @@ pub fn holds(
     }
 }
 
-/// A way from a test to what follows: control takes it when `test` is (or is not, unless `holds`) true, where the test
-/// is reached at all.
+/// A way from a test to what follows: control takes it when `test` is (or is not, unless `holds`)
+/// true, where the test is reached at all.
 struct Edge {
     to: usize,
     reached: Option<SymbolId>,

@@ -1,5 +1,6 @@
-//! `return` inside of a captured loop: the round ends, the loop goes on no more, and what is returned is carried out of it
-//! like a variable, next to whether anything was returned. Behind the loop a branch on that returns it.
+//! `return` inside of a captured loop: the round ends, the loop goes on no more, and what is
+//! returned is carried out of it like a variable, next to whether anything was returned. Behind the
+//! loop a branch on that returns it.
 
 use std::cell::RefCell;
 
@@ -21,7 +22,8 @@ use crate::simulator::{Step, Tracer, item};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// What the returns of a loop give: what is the same for all of them, and leaves that the loop carries.
+/// What the returns of a loop give: what is the same for all of them, and leaves that the loop
+/// carries.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// Something that was there before the loop.
@@ -52,11 +54,13 @@ pub struct Leaf {
 /// How the round of a captured loop began, and what its returns give.
 #[derive(Clone, Debug, Default)]
 pub struct Returns {
-    /// Slot of whether the function returned; those of the leaves follow. They are locals without a name.
+    /// Slot of whether the function returned; those of the leaves follow. They are locals without a
+    /// name.
     slot: usize,
     /// Variables from here on were made by this round.
     first: usize,
-    /// Locals and stack that the round began with: what the rest of the round did to them is never seen.
+    /// Locals and stack that the round began with: what the rest of the round did to them is never
+    /// seen.
     start: RefCell<(Vec<Option<VarId>>, Vec<VarId>)>,
     /// What earlier attempts saw returned.
     pub answer: Option<Answer>,
@@ -103,7 +107,8 @@ impl Returns {
         }
     }
 
-    /// The frame returns `value` from inside of the loop: the frame becomes that of the round's end.
+    /// The frame returns `value` from inside of the loop: the frame becomes that of the round's
+    /// end.
     pub fn take(&self, t: &mut Tracer<'_>, frame: &mut FrameState, value: VarId) -> Step<()> {
         let seen = describe(t, value, self.first, &mut Vec::new())?;
         let before = self.found.borrow_mut().take();
@@ -412,7 +417,7 @@ fn collect(t: &mut Tracer<'_>, answer: &Answer, value: VarId, found: &mut Vec<Va
 
 /// Zeros in front of the loop, in place of what it may return: nobody ever sees them.
 pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<SymbolId> {
-    let paddle = t.py.module("paddle")?;
+    let paddle = t.py.paddle()?;
     let dtype = Obj::from(PyString::new(t.py, leaf.meta.dtype.as_str()).into_any());
     let zero = t.int(0);
     let zero = match t.value(zero) {

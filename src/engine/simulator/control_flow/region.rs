@@ -1,5 +1,6 @@
-//! Regions: parts of the program that become nested graphs of one operation. A way through the code is simulated, cut out
-//! of the trace and described; what control flow leaves behind is put into the frame.
+//! Regions: parts of the program that become nested graphs of one operation. A way through the code
+//! is simulated, cut out of the trace and described; what control flow leaves behind is put into
+//! the frame.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ pub struct Way {
     pub stack: Vec<Piece>,
     /// Cells that were there before, with their new contents.
     pub cells: Vec<(VarId, Piece)>,
-    /// Lists, dicts and tensors of the frame that were there before and changed, with what they are now.
+    /// Lists, dicts and tensors of the frame that were there before and changed, with what they are
+    /// now.
     pub changed: Vec<(VarId, Piece)>,
     /// Tensors of it that may share storage with others.
     pub aliases: Vec<(SymbolId, SymbolId)>,
@@ -88,7 +90,8 @@ pub(in crate::simulator) fn leave(
     Ok((End::Next, Some(t.bool(false))))
 }
 
-/// Whether since `mark` something happened that outlives what was simulated, but for tensors that were computed.
+/// Whether since `mark` something happened that outlives what was simulated, but for tensors that
+/// were computed.
 pub fn acts(t: &Tracer<'_>, mark: &TraceMark) -> bool {
     let changed = t.changed(mark);
     changed.is_none_or(|changed| changed.iter().any(|(id, _)| t.vars.get(*id).mutated))
@@ -169,7 +172,8 @@ pub fn way(
     })
 }
 
-/// Stops where the gradient of a call inside is selected rows: that of an operation with nested graphs is dense.
+/// Stops where the gradient of a call inside is selected rows: that of an operation with nested
+/// graphs is dense.
 pub fn refuse_selected_rows(t: &Tracer<'_>, cut: &Cut) -> Step<()> {
     let selects = |it: &Statement| it.may_select_rows(t.py, &cut.symbols);
     if t.goes_backward() && cut.statements.iter().any(selects) {
@@ -189,7 +193,8 @@ pub fn change_tensor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) {
     });
 }
 
-/// Puts another item into a list or dict of the frame, which has as many items as before, or into a cell.
+/// Puts another item into a list or dict of the frame, which has as many items as before, or into a
+/// cell.
 pub fn change_item(t: &mut Tracer<'_>, id: VarId, at: usize, item: VarId) {
     t.vars.mutate(id, |var| {
         let known = if let Kind::List(items) = &mut var.kind {

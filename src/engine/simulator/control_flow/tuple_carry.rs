@@ -1,4 +1,5 @@
-//! Tuples that a loop makes anew in each round: what is in them is carried like locals of their own.
+//! Tuples that a loop makes anew in each round: what is in them is carried like locals of their
+//! own.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +46,8 @@ impl Trees {
         self.leaves.get(at).copied()
     }
 
-    /// Describes what is in a tuple that is carried, or that is `first` in front of the loop and another one now;
-    /// false when it is none. `name` is that of the variable.
+    /// Describes what is in a tuple that is carried, or that is `first` in front of the loop and
+    /// another one now; false when it is none. `name` is that of the variable.
     pub fn open(
         &mut self,
         t: &mut Tracer<'_>,

@@ -3,7 +3,8 @@
 use crate::bytecode::{Code, flow};
 use crate::simulator::loops::LoopRegion;
 
-/// Whether the ways from `at`, outside of the loop, end in returns of their own, or lead to the end of the loop.
+/// Whether the ways from `at`, outside of the loop, end in returns of their own, or lead to the end
+/// of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayOut {
     /// The end of the loop is behind what it cleans up.

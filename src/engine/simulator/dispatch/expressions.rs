@@ -101,6 +101,6 @@ pub(super) fn super_attribute(
 
 /// Whether it is Python's own `super`.
 pub(super) fn is_super(t: &Tracer<'_>, function: VarId) -> Step<bool> {
-    let own = t.original("builtins", SUPER)?;
+    let own = t.builtin(SUPER)?;
     Ok(t.value(function).is_some_and(|function| function.is(&own)))
 }

@@ -92,9 +92,10 @@ fn imported(t: &mut Tracer<'_>, modules: &Obj, name: &Arc<str>) -> Step<VarId> {
     }
 }
 
-/// Whether `__import__` is the one of Python, which is guarded: the statement calls what the builtins have by that name.
+/// Whether `__import__` is the one of Python, which is guarded: the statement calls what the
+/// builtins have by that name.
 fn check_import(t: &mut Tracer<'_>, f: &FrameState) -> Step<()> {
-    let own = t.original("builtins", "__import__")?;
+    let own = t.builtin("__import__")?;
     let found = load_from_dict(t, &f.builtins, &Arc::from("__import__"))?;
     let found = found.filter(|found| t.value(*found).is_some_and(|found| found.is(&own)));
     let Some(found) = found else {

@@ -1,5 +1,5 @@
-//! What each instruction does: one arm per instruction. Anything longer than a few lines is a function named after the
-//! rule, in a file beside this one or in that of a family.
+//! What each instruction does: one arm per instruction. Anything longer than a few lines is a
+//! function named after the rule, in a file beside this one or in that of a family.
 
 mod calls;
 mod containers;
@@ -135,7 +135,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::LoadFromDictOrGlobals { name } => load_from_dict_or_globals(t, f, &f.name(*name))?,
         Instr::LoadFromDictOrDeref { local } => load_from_dict_or_deref(t, f, *local)?,
         Instr::LoadAssertionError => {
-            let error = t.original("builtins", "AssertionError")?;
+            let error = t.builtin("AssertionError")?;
             let error = t.constant(&error);
             f.push(error);
         }

@@ -1,8 +1,8 @@
-//! Numbers of which only the type is known, because they differ between calls: from outside ([`NumberVar::Given`]),
-//! dims of tensors, and what is computed from them.
+//! Numbers of which only the type is known, because they differ between calls: from outside
+//! ([`NumberVar::Given`]), dims of tensors, and what is computed from them.
 //!
-//! Python never needs their value as long as they are only computed with, handed on, or compared: what a comparison
-//! answered is guarded. Next to a tensor they are inputs of the graph.
+//! Python never needs their value as long as they are only computed with, handed on, or compared:
+//! what a comparison answered is guarded. Next to a tensor they are inputs of the graph.
 
 mod inputs;
 
@@ -48,7 +48,8 @@ pub fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
     matches!(t.kind(id), Kind::Int(_) | Kind::Float(_))
 }
 
-/// `a op b` where one of them differs between calls; `None` when neither does, or Python has to compute it.
+/// `a op b` where one of them differs between calls; `None` when neither does, or Python has to
+/// compute it.
 pub fn binary(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
     if op == BinOp::Pow {
         if let Some(made) = powers::of(t, a, b)? {
@@ -116,7 +117,8 @@ pub fn is_known_to_guards(t: &mut Tracer<'_>, id: VarId) -> bool {
     t.options.varies.guards_outcomes && number(t, id, &mut Vec::new()).is_some()
 }
 
-/// Whether the guards can compute a number now, and have to in other calls: no number is less than itself.
+/// Whether the guards can compute a number now, and have to in other calls: no number is less than
+/// itself.
 pub fn is_computed(t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
     Ok(compare(t, CmpOp::Lt, id, id)?.is_some())
 }
@@ -145,8 +147,8 @@ fn stay_short(t: &mut Tracer<'_>, args: &[VarId]) -> Step<()> {
     Ok(())
 }
 
-/// What a pure function answers, where one of its arguments differs between calls; `None` where that is no number, or
-/// the guards cannot compute it.
+/// What a pure function answers, where one of its arguments differs between calls; `None` where
+/// that is no number, or the guards cannot compute it.
 pub fn called(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
@@ -167,7 +169,7 @@ pub fn called(
         return Ok(None);
     }
     // The hash of NaN is that of the object.
-    let hash = t.original("builtins", "hash")?;
+    let hash = t.builtin("hash")?;
     if function.is(&hash)
         && args
             .iter()
@@ -265,8 +267,8 @@ fn divides(t: &mut Tracer<'_>, op: CmpOp, divisor: VarId) -> Step<bool> {
     Ok(compare(t, op, divisor, zero)? == Some(true))
 }
 
-/// What `a op b` answers, under a guard; `None` when no number here differs between calls, or the guard could not
-/// compute it.
+/// What `a op b` answers, under a guard; `None` when no number here differs between calls, or the
+/// guard could not compute it.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<bool>> {
     if !t.options.varies.guards_outcomes || !is_open(t, a) && !is_open(t, b) {
         return Ok(None);

@@ -1,8 +1,9 @@
-//! `int(x)`, `float(x)`, `bool(x)` and `x.item()` of tensors of one number: with captured control flow, what they answer is a
-//! number of the graph.
+//! `int(x)`, `float(x)`, `bool(x)` and `x.item()` of tensors of one number: with captured control
+//! flow, what they answer is a number of the graph.
 //!
-//! A whole number is an `int64`, a float a `float64`: every dtype here fits. Where a Python number would be none of
-//! these (`int(nan)`, `int(1e30)`), the graph fails, and the interpreter runs the function.
+//! A whole number is an `int64`, a float a `float64`: every dtype here fits. Where a Python number
+//! would be none of these (`int(nan)`, `int(1e30)`), the graph fails, and the interpreter runs the
+//! function.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyString};
@@ -63,7 +64,8 @@ fn item_of_shape(t: &mut Tracer<'_>, symbol: SymbolId, to: To) -> Option<VarId> 
     Some(tensors::dim(t, (tensor, at), dim))
 }
 
-/// A tensor or a number of the graph as another number; `None` where it is none of both, or has no such number.
+/// A tensor or a number of the graph as another number; `None` where it is none of both, or has no
+/// such number.
 pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
     if let (Kind::Tensor(tensor), true) = (t.kind(value), to != To::Float) {
         let symbol = tensor.symbol;
@@ -145,11 +147,12 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
     Ok(Some(variable(t, symbol)))
 }
 
-/// Whole numbers of the graph are smaller when they become such: sums and products of them are checked, steps are not.
+/// Whole numbers of the graph are smaller when they become such: sums and products of them are
+/// checked, steps are not.
 const SMALL: i64 = 1 << 62;
 
-/// The largest constant that is added without a check: to get from small numbers to those that wrap around takes more such
-/// steps than a program makes.
+/// The largest constant that is added without a check: to get from small numbers to those that wrap
+/// around takes more such steps than a program makes.
 pub const STEP: u64 = 1 << 24;
 
 /// Whether a constant may be a number of the graph.
@@ -157,7 +160,8 @@ pub fn is_small_int(value: i64) -> bool {
     value.unsigned_abs() < SMALL as u64
 }
 
-/// The graph fails where this `float64` is no number, or one that is not small enough to compute with as `int64`.
+/// The graph fails where this `float64` is no number, or one that is not small enough to compute
+/// with as `int64`.
 pub(in crate::simulator) fn is_small(t: &mut Tracer<'_>, symbol: SymbolId) -> Step<()> {
     is_below(t, symbol, SMALL as f64)
 }
@@ -176,7 +180,8 @@ pub(in crate::simulator) fn is_below(t: &mut Tracer<'_>, symbol: SymbolId, limit
     Ok(())
 }
 
-/// The graph fails where the sum or product of two whole numbers is none that it can compute with: Python has larger ones.
+/// The graph fails where the sum or product of two whole numbers is none that it can compute with:
+/// Python has larger ones.
 pub fn fits(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<()> {
     let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
         return t.stop(
@@ -212,7 +217,8 @@ pub(in crate::simulator) fn as_double(t: &mut Tracer<'_>, id: VarId) -> Step<Opt
     }
 }
 
-/// A number that Python computes of dims, as the `float64` that the graph computes; `None` where it does not.
+/// A number that Python computes of dims, as the `float64` that the graph computes; `None` where it
+/// does not.
 pub fn of_dims(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     let Kind::Float(NumberVar::Made(op, a, b)) = *t.kind(id) else {
         return match dynamic_scalar::is_of_graph(t, id) {
@@ -254,8 +260,8 @@ fn divisor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) -> Step<()> {
     program_numbers::check_divisor(t, symbol)
 }
 
-/// `a op b` where one of them is a number of the graph and the result is a `float`; `None` when it is none, or Python
-/// raises.
+/// `a op b` where one of them is a number of the graph and the result is a `float`; `None` when it
+/// is none, or Python raises.
 pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
     if !makes_float(t, op, a, b) {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Scalars of NumPy: `np.sqrt(width)` in a constructor, `int(np.ceil(x / 2))` in a forward. They are values like
-//! Python's numbers, and what is computed with them is computed at translation.
+//! Scalars of NumPy: `np.sqrt(width)` in a constructor, `int(np.ceil(x / 2))` in a forward. They
+//! are values like Python's numbers, and what is computed with them is computed at translation.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyDict, PyFloat, PyInt, PyTuple};
@@ -45,8 +45,8 @@ const WHOLE: &[&str] = &[
     "__add__", "__sub__", "__mul__", "__radd__", "__rsub__", "__rmul__",
 ];
 
-/// Whether the value of one from here is known: what was just computed (a local, the stack of a resumed frame)
-/// differs from call to call.
+/// Whether the value of one from here is known: what was just computed (a local, the stack of a
+/// resumed frame) differs from call to call.
 pub fn is_settled(source: Option<&TrackerRef>) -> bool {
     source.is_some_and(|source| !matches!(**source, Tracker::Local { .. }))
 }
@@ -58,7 +58,7 @@ pub fn compute<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
 ) -> Step<Bound<'py, PyAny>> {
-    let numpy = t.py.module("numpy")?;
+    let numpy = t.py.numpy()?;
     let errors = PyDict::new(t.py);
     errors.set_item("all", "raise")?;
     let state = numpy.call_method("errstate", (), Some(&errors))?;
@@ -95,7 +95,8 @@ pub fn call<'py>(
     Ok(Some(t.constant(&value)))
 }
 
-/// The operand of an operator of a tensor as the Python number that gives the same; `None` where it does not.
+/// The operand of an operator of a tensor as the Python number that gives the same; `None` where it
+/// does not.
 pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> Step<Option<VarId>> {
     let Some(scalar) = t.value(value) else {
         return Ok(None);
@@ -108,7 +109,8 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
         return Ok(None);
     };
     let floating = matches!(dtype, DType::Float32 | DType::Float64);
-    // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of other tensors.
+    // A float64 is a float; of the others Paddle makes tensors, whose classes decide with those of
+    // other tensors.
     let is = |dtype: DType| class == dtype.as_str();
     let next_to_floats = [DType::Float32, DType::Int64, DType::Int32];
     // A tensor of no dims takes no dims with it.
@@ -135,13 +137,13 @@ pub fn operand(t: &mut Tracer<'_>, tensor: VarId, name: &str, value: VarId) -> S
 
 /// Whether an operator of a scalar leaves the answer to the tensor on its right.
 pub fn defer_to_tensors(py: Python<'_>) -> PyResult<bool> {
-    let tensor = py.module("paddle")?.getattr("Tensor")?;
+    let tensor = py.paddle()?.getattr("Tensor")?;
     let asked = tensor.getattr_opt("__array_ufunc__")?;
     Ok(asked.is_some_and(|answer| answer.is_none()))
 }
 
-/// A bool next to a tensor of floats as the tensor that eager mode makes of it. Programs scale by it, which loses the sign
-/// of zeros.
+/// A bool next to a tensor of floats as the tensor that eager mode makes of it. Programs scale by
+/// it, which loses the sign of zeros.
 pub fn of_bool(
     t: &mut Tracer<'_>,
     (tensor, dtype): (VarId, DType),
@@ -154,15 +156,15 @@ pub fn of_bool(
     let (Some(given), true) = (given, dtype.is_floating() && SCALES.contains(&name)) else {
         return Ok(None);
     };
-    let function = Obj::from(t.py.module("paddle")?.getattr(FULL_LIKE)?);
+    let function = Obj::from(t.py.paddle()?.getattr(FULL_LIKE)?);
     let number: f64 = if given.is_truthy()? { 1.0 } else { 0.0 };
     let number = t.constant(PyFloat::new(t.py, number).as_any());
     let args = [tensor, number];
     tensors::capture(t, Callee::Api(function), None, &args, &[], &mut |_| None).map(Some)
 }
 
-/// Whether this takes nothing away. Paddle adds `-number`, and `-0.0` may become `0.0` in a program: not the same for numbers
-/// that are `-0.0`.
+/// Whether this takes nothing away. Paddle adds `-number`, and `-0.0` may become `0.0` in a
+/// program: not the same for numbers that are `-0.0`.
 pub fn subtracts_nothing(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> bool {
     if name != "__sub__" || !dtype.is_floating() {
         return false;
@@ -178,8 +180,8 @@ pub fn subtracts_nothing(t: &mut Tracer<'_>, dtype: DType, name: &str, number: V
             .is_ok_and(|number| number == 0.0 && number.is_sign_positive())
 }
 
-/// Stops where eager mode makes a tensor of a Python number next to this one, and a program does not: that has half the
-/// digits, or does not hold the number, or there is no kernel for it.
+/// Stops where eager mode makes a tensor of a Python number next to this one, and a program does
+/// not: that has half the digits, or does not hold the number, or there is no kernel for it.
 pub fn refuse(t: &mut Tracer<'_>, dtype: DType, name: &str, number: VarId) -> Step<()> {
     const COMPARISONS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
     const ARITHMETIC: [BinOp; 7] = [
@@ -269,7 +271,7 @@ pub fn size(t: &mut Tracer<'_>, item: VarId) -> Step<Option<Obj>> {
     if !matches!(t.kind(item), Kind::Scalar) {
         return Ok(None);
     }
-    let class = t.py.module("numpy")?.getattr("int64")?;
+    let class = t.py.numpy()?.getattr("int64")?;
     match t.value(item).filter(|value| value.get_type().is(&class)) {
         // Where a program is built, Paddle takes Python's numbers only.
         Some(value) => Ok(Some(Obj::from(value.call_method0("item")?))),

@@ -1,5 +1,6 @@
-//! Numbers that functions of Paddle take as arguments, as tensors of no dims: those that differ between calls, which are
-//! inputs of the graph then, and those next to doubles that a program would round to a float.
+//! Numbers that functions of Paddle take as arguments, as tensors of no dims: those that differ
+//! between calls, which are inputs of the graph then, and those next to doubles that a program
+//! would round to a float.
 //!
 //! Only where the result has the same bits as with the number.
 
@@ -63,8 +64,8 @@ pub fn knows(name: &str) -> bool {
 /// The positional and the named arguments of a call.
 pub type Arguments = (Vec<VarId>, Vec<(Arc<str>, VarId)>);
 
-/// The arguments of a call of this function or method, with tensors for numbers; `None` when all stay. The receiver of a method
-/// is the first one.
+/// The arguments of a call of this function or method, with tensors for numbers; `None` when all
+/// stay. The receiver of a method is the first one.
 pub fn of_call(
     t: &mut Tracer<'_>,
     name: &str,
@@ -253,7 +254,8 @@ fn keeps(class: Type, dtype: DType) -> bool {
     }
 }
 
-/// The value of `tensor[key] = value`, as a tensor where that is the same; the answer is for the graph.
+/// The value of `tensor[key] = value`, as a tensor where that is the same; the answer is for the
+/// graph.
 pub fn of_item(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<Option<VarId>> {
     let (Some(class), Some(meta)) = (dynamic_scalar::class(t, value), tensors::meta_of(t, tensor))
     else {
@@ -270,7 +272,8 @@ pub fn of_item(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<Option<V
     Ok(symbol.map(|symbol| t.add(Kind::SymNumber(symbol))))
 }
 
-/// `full_like` makes a double of a whole number, and raises where the dtype does not hold the number.
+/// `full_like` makes a double of a whole number, and raises where the dtype does not hold the
+/// number.
 fn check_limits(t: &mut Tracer<'_>, number: VarId, dtype: DType) -> Step<()> {
     if dtype != DType::Float32 || !dynamic_scalar::is_given(t, number) {
         return Ok(());
@@ -295,7 +298,8 @@ fn check_limits(t: &mut Tracer<'_>, number: VarId, dtype: DType) -> Step<()> {
     Ok(())
 }
 
-/// Whether a number is more than 0, with which `dropout` answers with the tensor itself, and at most 1.
+/// Whether a number is more than 0, with which `dropout` answers with the tensor itself, and at
+/// most 1.
 fn is_probability(t: &mut Tracer<'_>, number: VarId) -> Step<bool> {
     if let Some(value) = t.const_value(number) {
         let value = value.extract::<f64>();
@@ -323,7 +327,7 @@ fn is_of_default_dtype(t: &mut Tracer<'_>, number: VarId) -> Step<()> {
 }
 
 fn default_dtype(t: &Tracer<'_>) -> Step<DType> {
-    let name = t.py.module("paddle")?.call_method0("get_default_dtype")?;
+    let name = t.py.paddle()?.call_method0("get_default_dtype")?;
     match DType::from_name(&name.str()?.to_string()) {
         Some(dtype) => Ok(dtype),
         None => t.stop(BreakId::OperatorArguments, "an unknown default dtype"),

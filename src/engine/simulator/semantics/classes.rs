@@ -1,5 +1,5 @@
-//! What is relied on about classes beyond what they define: their bases, their names, whether what they hold are
-//! descriptors, and what they do not define.
+//! What is relied on about classes beyond what they define: their bases, their names, whether what
+//! they hold are descriptors, and what they do not define.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ pub fn inherits(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, base: &Bound<'_, 
     native::mro(class).iter().any(|found| found.is(base))
 }
 
-/// `issubclass(class, base)` for an abstract class of the standard library, with which others may be registered.
+/// `issubclass(class, base)` for an abstract class of the standard library, with which others may
+/// be registered.
 pub fn is_registered(
     t: &mut Tracer<'_>,
     class: &Bound<'_, PyType>,
@@ -64,7 +65,8 @@ pub fn guard_names(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, names: &[&str]
     }
 }
 
-/// Guards that what was found on a class stays the descriptor it is for these operations, or none: its own class may be changed.
+/// Guards that what was found on a class stays the descriptor it is for these operations, or none:
+/// its own class may be changed.
 pub fn guard_descriptor(t: &mut Tracer<'_>, found: &Bound<'_, PyAny>, names: &[&str]) {
     let class = found.get_type();
     if native::is_mutable(&class) {
@@ -153,8 +155,8 @@ pub fn truth(t: &mut Tracer<'_>, class: VarId) -> Step<bool> {
     Ok(true)
 }
 
-/// Stops where an operation of a constant that is a member of an enumeration is code of the user's; guards that it
-/// stays none.
+/// Stops where an operation of a constant that is a member of an enumeration is code of the user's;
+/// guards that it stays none.
 pub fn check_member(t: &mut Tracer<'_>, id: VarId, names: &[&str]) -> Step<()> {
     let Some(value) = t
         .value(id)

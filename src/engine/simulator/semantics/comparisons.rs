@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyFloat, PyInt};
 
 use crate::bytecode::CmpOp;
+use crate::frame::COLLECTIONS;
 use crate::guard::GuardKind;
 use crate::obj::{Obj, is_attr, is_builtin_method};
 use crate::reason::{BreakId, BreakKind};
@@ -138,7 +139,7 @@ fn identity_compare(
 /// Whether it is an `OrderedDict`.
 pub(in crate::simulator) fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> bool {
     let class = dict.class.as_ref();
-    class.is_some_and(|class| is_attr(class.bind(t.py), "collections", "OrderedDict"))
+    class.is_some_and(|class| is_attr(class.bind(t.py), COLLECTIONS, "OrderedDict"))
 }
 
 /// A comparison of which one side is an object of the user's. Containers compare item by item; a
@@ -245,8 +246,8 @@ fn compare_methods(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Va
     }
 }
 
-/// Stops where a builtin class may answer for an object: it knows nothing of those of plain classes, but of those of classes
-/// derived from one of its kind, which say something else.
+/// Stops where a builtin class may answer for an object: it knows nothing of those of plain
+/// classes, but of those of classes derived from one of its kind, which say something else.
 fn check_builtin(t: &mut Tracer<'_>, op: CmpOp, receiver: VarId, argument: VarId) -> Step<()> {
     let name = op.dunder();
     classes::check_member(t, receiver, &[name])?;
@@ -261,7 +262,8 @@ fn check_builtin(t: &mut Tracer<'_>, op: CmpOp, receiver: VarId, argument: VarId
     if found.is_none_or(|found| found.is(&of_object)) || !classes::is_part_builtin(t, argument) {
         return Ok(());
     }
-    // Where both are methods of builtin classes, they agree. That of a derived class has been asked.
+    // Where both are methods of builtin classes, they agree. That of a derived class has been
+    // asked.
     let own_method = attributes::lookup(&class, op.reflected().dunder());
     let overrides = own_method.is_some_and(|method| !is_builtin_method(&method));
     match overrides && !classes::inherits(t, &class, own.as_any()) {
@@ -319,7 +321,8 @@ pub fn equal_values(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     Ok(equal)
 }
 
-/// Whether two floats, of which one differs between calls, may be one NaN; that one of them is none is guarded.
+/// Whether two floats, of which one differs between calls, may be one NaN; that one of them is none
+/// is guarded.
 fn may_be_one_nan(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
     let open = [a, b].map(|id| matches!(t.kind(id), Kind::Float(_)));
     let either_is_none = match open {
@@ -349,7 +352,8 @@ pub fn is_nan(t: &mut Tracer<'_>, id: VarId) -> bool {
 
 const ONE_OR_TWO: &str = "whether two tensors are one object, which captured control flow decides";
 
-/// That two real objects are one is guarded since the second was found; that they are two is guarded here.
+/// That two real objects are one is guarded since the second was found; that they are two is
+/// guarded here.
 fn same_object(t: &mut Tracer<'_>, a: VarId, b: VarId) -> bool {
     if a == b {
         return true;

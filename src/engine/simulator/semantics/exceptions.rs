@@ -7,6 +7,7 @@ use pyo3::types::{PyList, PyString, PyTuple, PyType};
 use crate::native;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::simulator::texts::FORMAT;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, ObjectVar, VarId};
 
@@ -26,14 +27,14 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> Va
 /// Stops with a builtin exception that C code raises. Its message differs between versions: where
 /// anything looks at it, the exception is raised natively.
 pub fn throw<T>(t: &mut Tracer<'_>, class: &str) -> Step<T> {
-    let class = t.original("builtins", class)?;
+    let class = t.builtin(class)?;
     let message = t.made_natively();
     Err(Stop::Raise(new(t, &class, vec![message])))
 }
 
 /// Stops with `StopIteration(value)`, or `StopIteration()` for `None`.
 pub fn stop_iteration<T>(t: &mut Tracer<'_>, value: VarId) -> Step<T> {
-    let class = t.original("builtins", "StopIteration")?;
+    let class = t.builtin("StopIteration")?;
     let args = if t.is_none(value) {
         Vec::new()
     } else {
@@ -45,7 +46,7 @@ pub fn stop_iteration<T>(t: &mut Tracer<'_>, value: VarId) -> Step<T> {
 /// `raise`, `raise x`, `raise x from y`: the exception variable.
 ///
 /// Its cause and its context are not kept: nothing simulated reads them, and where it must be
-/// rebuilt, the interpreter raises it (see [`Tracer::raised`]).
+/// rebuilt, the interpreter raises it (see [`Tracer::raised_at`]).
 pub fn raise(t: &mut Tracer<'_>, handling: &[VarId], args: &[VarId]) -> Step<VarId> {
     match args {
         [] => match handling.last() {
@@ -139,7 +140,7 @@ pub fn matches(t: &mut Tracer<'_>, exception: VarId, class: VarId) -> Step<bool>
 
 /// Whether `except name:` with a builtin class catches the exception.
 pub fn is_a(t: &mut Tracer<'_>, exception: VarId, name: &str) -> Step<bool> {
-    let class = t.original("builtins", name)?;
+    let class = t.builtin(name)?;
     let class = t.constant(&class);
     matches(t, exception, class)
 }
@@ -183,7 +184,7 @@ pub fn handled(t: &mut Tracer<'_>) -> VarId {
     if let Some(exception) = handled.next() {
         return exception;
     }
-    let outside = native::to_bound(t.py, native::handled_exception());
+    let outside = native::to_bound(t.py, native::handled_exception(t.py));
     t.wrap(&outside, Tracker::Handled.into())
 }
 
@@ -211,7 +212,7 @@ pub fn stop_value(t: &mut Tracer<'_>, exception: VarId) -> Step<VarId> {
     }
     // The interpreter reads the field, whatever a derived class says.
     const READ: [&str; 2] = ["value", "__getattribute__"];
-    let plain = t.original("builtins", "StopIteration")?;
+    let plain = t.builtin("StopIteration")?;
     let (Some(class), Ok(plain)) = (t.type_of(exception), plain.cast::<PyType>()) else {
         return t.unsupported("a StopIteration without a class");
     };
@@ -244,7 +245,7 @@ pub fn shown(t: &mut Tracer<'_>, exception: VarId, function: &str) -> Step<Optio
     let Some(object) = real(t, exception)? else {
         return Ok(None);
     };
-    let text = t.original("builtins", function)?.call1((object,))?;
+    let text = t.builtin(function)?.call1((object,))?;
     Ok(Some(t.constant(&text)))
 }
 
@@ -259,7 +260,7 @@ pub fn as_texts(
     let asks = match template.cast::<PyString>().map(|text| text.to_str()) {
         Ok(Ok(text)) => match method {
             "__mod__" => asks_percent(text),
-            "format" => asks_braces(text),
+            FORMAT => asks_braces(text),
             _ => false,
         },
         _ => false,

@@ -3,6 +3,7 @@
 use pyo3::types::PyString;
 
 use crate::reason::BreakId;
+use crate::simulator::texts::{ASCII, FORMAT, REPR};
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::{Step, Tracer, exceptions, fold, texts};
@@ -18,17 +19,17 @@ pub fn format_value(
         return t.stop(BreakId::TensorText, "a tensor is formatted");
     }
     let (mut value, mut conversion) = (value, conversion);
-    let name = ["str", "str", "repr", "ascii"][usize::from(conversion & 3)];
+    let name = ["str", "str", REPR, ASCII][usize::from(conversion & 3)];
     if conversion != 0 || spec.is_none() {
         if let Some(text) = exceptions::shown(t, value, name)? {
             (value, conversion) = (text, 0);
         }
     }
     if conversion != 0 {
-        let function = t.original("builtins", name)?;
+        let function = t.builtin(name)?;
         value = fold::call_object(t, &function, &[value], &[])?;
     }
-    let format = t.original("builtins", "format")?;
+    let format = t.builtin(FORMAT)?;
     match spec {
         Some(spec) => fold::call_object(t, &format, &[value, spec], &[]),
         None => fold::call_object(t, &format, &[value], &[]),

@@ -59,7 +59,7 @@ pub fn calls_onlookers(py: Python<'_>, code: &Code, globals: &Obj) -> bool {
 }
 
 fn names_one(code: &Code, globals: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let builtins = globals.py().module("builtins")?.cast_into::<PyModule>();
+    let builtins = globals.py().builtins()?.cast_into::<PyModule>();
     let mut namespaces = vec![globals.cast::<PyDict>()?.clone()];
     namespaces.extend(builtins.ok().map(|module| module.dict()));
     let mut at = 0;
@@ -99,9 +99,9 @@ pub fn is_onlooker(value: &Bound<'_, PyAny>) -> bool {
 fn a_method_reads(class: &Bound<'_, PyType>) -> PyResult<bool> {
     let py = class.py();
     let holders = [
-        (py.original("builtins", "property")?, "fget"),
-        (py.original("builtins", "staticmethod")?, "__func__"),
-        (py.original("builtins", "classmethod")?, "__func__"),
+        (py.builtin("property")?, "fget"),
+        (py.builtin("staticmethod")?, "__func__"),
+        (py.builtin("classmethod")?, "__func__"),
     ];
     for class in class.mro() {
         let class = class.cast::<PyType>()?;

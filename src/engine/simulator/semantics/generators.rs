@@ -1,5 +1,5 @@
-//! Generators that the frame made: `next`, `send`, `throw` and `close`, and what `yield from` does with them.
-//! See `Objects/genobject.c` of CPython.
+//! Generators that the frame made: `next`, `send`, `throw` and `close`, and what `yield from` does
+//! with them. See `Objects/genobject.c` of CPython.
 
 use pyo3::prelude::*;
 
@@ -163,7 +163,7 @@ fn throw_into(t: &mut Tracer<'_>, frame: &mut FrameState, exception: VarId) -> S
         }
         // As if the inner one raised StopIteration: CLEANUP_THROW takes its value.
         Ok(Resumed::Returned(value)) => {
-            let class = t.original("builtins", "StopIteration")?;
+            let class = t.builtin("StopIteration")?;
             let stop = exceptions::new(t, &class, vec![value]);
             raise_in(t, frame, stop)
         }
@@ -217,8 +217,9 @@ pub fn delegate(t: &mut Tracer<'_>, receiver: VarId, sent: VarId) -> Step<Resume
     }
 }
 
-/// The next item of an iterator that is no generator and of no class of the user's. Stops at its end where another one
-/// inside of it may have raised a `StopIteration` with a value, which goes on.
+/// The next item of an iterator that is no generator and of no class of the user's. Stops at its
+/// end where another one inside of it may have raised a `StopIteration` with a value, which goes
+/// on.
 fn next_of_iterator(t: &mut Tracer<'_>, iterator: VarId) -> Step<Option<VarId>> {
     let ends_with_value = may_end_with_value(t, iterator);
     let found = iterate::next(t, iterator)?;
@@ -323,7 +324,7 @@ fn close(t: &mut Tracer<'_>, generator: VarId) -> Step<VarId> {
         t.vars.update(generator, |var| var.kind = ended);
         return Ok(t.none());
     }
-    let class = t.original("builtins", "GeneratorExit")?;
+    let class = t.builtin("GeneratorExit")?;
     let exit = exceptions::new(t, &class, Vec::new());
     match resume(t, generator, Sent::Exception(exit)) {
         Ok(Resumed::Yielded(_)) => t.stop(

@@ -1,8 +1,10 @@
-//! Exception groups, as `except*` takes them apart: `exception_group_match` in CPython's `Python/ceval.c`,
-//! `_PyExc_PrepReraiseStar` and `exceptiongroup_split_recursive` in its `Objects/exceptions.c`.
+//! Exception groups, as `except*` takes them apart: `exception_group_match` in CPython's
+//! `Python/ceval.c`, `_PyExc_PrepReraiseStar` and `exceptiongroup_split_recursive` in its
+//! `Objects/exceptions.c`.
 //!
-//! What a group keeps beside its message and its exceptions (traceback, context, cause) is not looked at
-//! here: exceptions that were raised are not rebuilt, and groups made from them count as raised.
+//! What a group keeps beside its message and its exceptions (traceback, context, cause) is not
+//! looked at here: exceptions that were raised are not rebuilt, and groups made from them count as
+//! raised.
 
 use std::sync::Arc;
 
@@ -39,7 +41,7 @@ fn by_interpreter(t: &mut Tracer<'_>, id: VarId) {
 }
 
 fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Step<Bound<'py, PyType>> {
-    let class = t.original("builtins", name)?;
+    let class = t.builtin(name)?;
     Ok(class.cast_into::<PyType>().map_err(PyErr::from)?)
 }
 
@@ -120,7 +122,8 @@ fn known_members(t: &Tracer<'_>, group: VarId) -> Option<VarId> {
     found.map(|known| known.members)
 }
 
-/// The instruction that made a group which cannot be made again from its arguments: the list it got has changed.
+/// The instruction that made a group which cannot be made again from its arguments: the list it got
+/// has changed.
 pub fn stale(t: &Tracer<'_>, id: VarId) -> Option<usize> {
     let group = t.exceptions.groups.iter().find(|known| known.id == id)?;
     is_changed(t, id, group.members).then_some(group.made_at)
@@ -307,7 +310,8 @@ fn split(
     Ok((derive(t, exception, taken)?, derive(t, exception, left)?))
 }
 
-/// What is raised at the end of `except*` clauses: `list` has what they raised, and last what none of them took.
+/// What is raised at the end of `except*` clauses: `list` has what they raised, and last what none
+/// of them took.
 pub fn left_over(t: &mut Tracer<'_>, original: VarId, list: VarId) -> Step<Option<VarId>> {
     let Kind::List(items) = t.kind(list).clone() else {
         return t.stop(BreakId::ExceptionGroup, "no list of exceptions");
@@ -326,8 +330,8 @@ pub fn left_over(t: &mut Tracer<'_>, original: VarId, list: VarId) -> Step<Optio
         let last = index + 1 == items.len();
         match is_group(t, item)? {
             false => parts.push(item),
-            // What no clause took. It is the last item: other groups may be parts that a bare `raise` raised
-            // again, or `raise found`, which is not the same.
+            // What no clause took. It is the last item: other groups may be parts that a bare
+            // `raise` raised again, or `raise found`, which is not the same.
             true if last => {
                 let mut leaves = FxHashSet::default();
                 collect_leaves(t, item, &mut leaves)?;

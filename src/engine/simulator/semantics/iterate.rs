@@ -31,7 +31,8 @@ pub(in crate::simulator) fn over_fixed(
     }))
 }
 
-/// Whether the length of such a `range()`, and what lies one step outside of it, are machine numbers.
+/// Whether the length of such a `range()`, and what lies one step outside of it, are machine
+/// numbers.
 pub fn is_short(start: i64, stop: i64, step: i64) -> bool {
     const MOST: u64 = 1 << 61;
     [start, stop, step]
@@ -55,7 +56,7 @@ pub(in crate::simulator) fn has_next(
 
 /// The parts of a list of layers that holds none.
 pub(in crate::simulator) fn no_parts(t: &Tracer<'_>) -> Step<Kind> {
-    let class = t.py.module("collections")?.getattr("OrderedDict")?;
+    let class = t.py.collections()?.getattr("OrderedDict")?;
     Ok(Kind::Dict(DictVar {
         class: Some(Obj::from(class)),
         ..DictVar::default()
@@ -116,7 +117,8 @@ pub(in crate::simulator) fn next_of_state(
                 return t.stop(BreakId::Iteration, "a view of something else");
             };
             let found = dict.items.get_index(index);
-            // Keys are added at the end, and what follows a removed one moves up: the one at hand tells.
+            // Keys are added at the end, and what follows a removed one moves up: the one at hand
+            // tells.
             let same = match keys.get(index) {
                 Some(key) => {
                     dict.items.len() == keys.len()
@@ -258,7 +260,8 @@ pub(in crate::simulator) fn next_of_state(
     }
 }
 
-/// The next item that `function` says `wanted` of; without a function, the next that counts as that itself.
+/// The next item that `function` says `wanted` of; without a function, the next that counts as that
+/// itself.
 pub fn next_where(
     t: &mut Tracer<'_>,
     function: Option<VarId>,
@@ -325,8 +328,8 @@ pub(in crate::simulator) fn next_of_object(
     }
 }
 
-/// Calls `visit` with the items of an iterable, each before the next one is asked for: what runs there and here may see
-/// each other, and nothing is asked for behind an item that raises.
+/// Calls `visit` with the items of an iterable, each before the next one is asked for: what runs
+/// there and here may see each other, and nothing is asked for behind an item that raises.
 pub fn for_each(
     t: &mut Tracer<'_>,
     over: VarId,
@@ -351,7 +354,8 @@ pub fn drain(
     Ok(())
 }
 
-/// Stops behind so many items of an iterator that they would fill the memory: the interpreter raises there.
+/// Stops behind so many items of an iterator that they would fill the memory: the interpreter
+/// raises there.
 pub(in crate::simulator) fn check_count(t: &Tracer<'_>, count: usize) -> Step<()> {
     const MOST: usize = 100_000;
     match count < MOST {
@@ -395,7 +399,8 @@ pub fn take(t: &mut Tracer<'_>, iterator: VarId, most: usize) -> Step<Vec<VarId>
     Ok(items)
 }
 
-/// All items of an iterable, as `list(x)` takes them: once it has an iterator it asks the object how long it may be.
+/// All items of an iterable, as `list(x)` takes them: once it has an iterator it asks the object
+/// how long it may be.
 pub fn collect_for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     let Some(iterator) = for_list(t, value)? else {
         return collect(t, value);
@@ -439,13 +444,15 @@ pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
     Ok(Some(iterator))
 }
 
-/// All items of an iterable, as sets take them: out of the storage of other sets, whatever their `__iter__` says.
+/// All items of an iterable, as sets take them: out of the storage of other sets, whatever their
+/// `__iter__` says.
 pub fn collect_for_set(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     refuse_set(t, value)?;
     collect(t, value)
 }
 
-/// Stops at a set of a class of the user's, which may iterate as it likes: those are merged without asking it.
+/// Stops at a set of a class of the user's, which may iterate as it likes: those are merged without
+/// asking it.
 pub fn refuse_set(t: &mut Tracer<'_>, value: VarId) -> Step<()> {
     if let (Kind::Object(_), Some(class)) = (t.kind(value).clone(), t.type_of(value)) {
         let sets = (t.py.get_type::<PySet>(), t.py.get_type::<PyFrozenSet>());

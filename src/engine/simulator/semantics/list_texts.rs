@@ -6,7 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyList, PyString};
 
 use crate::bytecode::BinOp;
+use crate::frame::OPERATOR;
 use crate::obj::text_of;
+use crate::simulator::texts::{ASCII, FORMAT, REPR};
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::{Step, Tracer, dynamic_scalar, fold, provenance, texts};
@@ -37,7 +39,7 @@ fn text(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
     let Some((before, behind)) = around.split_once("[]") else {
         return Ok(None);
     };
-    let show = t.original("builtins", "repr")?;
+    let show = t.builtin(REPR)?;
     let mut parts = vec![t.str(&format!("{before}["))];
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
@@ -87,16 +89,13 @@ pub fn shown<'py>(
     function: &Bound<'py, PyAny>,
     args: &[VarId],
 ) -> Step<Option<VarId>> {
-    let of_builtins = |name: &str| provenance::is_of_python(function, "builtins", name);
+    let of_builtins = |name: &str| provenance::is_builtin(function, name);
     if let [value] = *args {
-        if ["str", "repr", "ascii", "format"]
-            .into_iter()
-            .any(of_builtins)
-        {
+        if ["str", REPR, ASCII, FORMAT].into_iter().any(of_builtins) {
             return text(t, value);
         }
     }
-    let modulo = provenance::is_of_python(function, "operator", BinOp::Rem.stem());
+    let modulo = provenance::is_of_python(function, OPERATOR, BinOp::Rem.stem());
     if let (true, [pattern, values]) = (modulo, args) {
         let plain = t.const_str(*pattern);
         if !plain.is_some_and(|plain| is_plain_percent(&plain)) {
@@ -114,7 +113,7 @@ pub fn shown<'py>(
     let Ok(pattern) = receiver.cast_exact::<PyString>() else {
         return Ok(None);
     };
-    if text_of(function, "__name__") != "format" || !is_plain_format(pattern.to_str()?) {
+    if text_of(function, "__name__") != FORMAT || !is_plain_format(pattern.to_str()?) {
         return Ok(None);
     }
     let mut given = args.to_vec();

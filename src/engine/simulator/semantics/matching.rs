@@ -44,7 +44,8 @@ pub fn is_sequence(t: &mut Tracer<'_>, value: VarId) -> Step<bool> {
     ))
 }
 
-/// The tuple of the values that a mapping has for these keys, or `None` (`match_keys` in CPython's `Python/ceval.c`).
+/// The tuple of the values that a mapping has for these keys, or `None` (`match_keys` in CPython's
+/// `Python/ceval.c`).
 pub fn keys(t: &mut Tracer<'_>, subject: VarId, keys: VarId) -> Step<VarId> {
     let (Kind::Dict(_), Kind::Tuple(wanted, None)) =
         (t.kind(subject).clone(), t.kind(keys).clone())
@@ -73,7 +74,8 @@ pub fn keys(t: &mut Tracer<'_>, subject: VarId, keys: VarId) -> Step<VarId> {
 /// Built-in classes whose one positional pattern is the subject itself (`_Py_TPFLAGS_MATCH_SELF`).
 const MATCH_SELF: u64 = 1 << 22;
 
-/// The tuple of the attributes that a class pattern names, or `None` (`match_class` in CPython's `Python/ceval.c`).
+/// The tuple of the attributes that a class pattern names, or `None` (`match_class` in CPython's
+/// `Python/ceval.c`).
 pub fn class(
     t: &mut Tracer<'_>,
     subject: VarId,

@@ -87,7 +87,7 @@ pub fn try_get(t: &mut Tracer<'_>, dict: VarId, key: VarId) -> Step<Option<Optio
 pub fn get_item(t: &mut Tracer<'_>, dict: VarId, key: VarId) -> Step<Option<VarId>> {
     match try_get(t, dict, key)? {
         Some(None) => {
-            let class = t.original("builtins", "KeyError")?;
+            let class = t.builtin("KeyError")?;
             Err(Stop::Raise(exceptions::new(t, &class, vec![key])))
         }
         found => Ok(found.flatten()),

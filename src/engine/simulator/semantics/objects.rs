@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
+use crate::frame::COLLECTIONS;
 use crate::guard::GuardKind;
 use crate::native;
 use crate::obj::{
@@ -332,7 +333,7 @@ pub fn check_make(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> Step<()> {
     let function = attributes::wrapped_function(t, &make, tracker)?;
     t.guard_identity(function);
     let function = t.value(function);
-    match function.is_some_and(|function| provenance::is_from(&function, "collections")) {
+    match function.is_some_and(|function| provenance::is_from(&function, COLLECTIONS)) {
         true => Ok(()),
         false => t.unsupported("a named tuple with its own _make()"),
     }

@@ -1,21 +1,18 @@
-//! Where functions and classes come from. `__module__` does not say: anyone may set it, and `functools.wraps` copies it. The variables
-//! that a function uses are those of the module that it was written in.
+//! Where functions and classes come from. `__module__` does not say: anyone may set it, and
+//! `functools.wraps` copies it. The variables that a function uses are those of the module that it
+//! was written in.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFunction, PyString, PyType};
 
-use crate::frame::Modules;
+use crate::frame::{Modules, NUMPY, OWN_PACKAGE, PADDLE};
 use crate::native;
 use crate::obj::{is_attr, is_builtin_method, of_type, text_of};
+use crate::paddle::is_name_of_paddle;
 use crate::reason::BreakId;
 
 /// Most decorators that are looked through.
 const DEEPEST: usize = 16;
-
-/// Whether a module is one of Paddle's.
-pub fn is_name_of_paddle(module: &str) -> bool {
-    module == "paddle" || module.starts_with("paddle.")
-}
 
 /// The name of the loaded module whose variables a function uses; empty where there is none.
 fn home(function: &Bound<'_, PyFunction>) -> PyResult<String> {
@@ -159,7 +156,7 @@ pub fn is_of_program(module: &Bound<'_, PyAny>) -> bool {
         let name = module.getattr("__name__")?.extract::<String>()?;
         let package = name.split('.').next().unwrap_or_default();
         let library = module.py().module("sys")?.getattr("stdlib_module_names")?;
-        Ok(["paddle", "paddle_sot_rs", "numpy"].contains(&package) || library.contains(package)?)
+        Ok([PADDLE, OWN_PACKAGE, NUMPY].contains(&package) || library.contains(package)?)
     };
     !known().unwrap_or(true)
 }
@@ -170,7 +167,13 @@ pub fn is_of_python(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool 
     own.is_ok_and(|own| own.is(value))
 }
 
-/// Whether what a module has by a name is what it came with, and nothing that a program has put in its place.
+/// Whether it is what Python itself has by this name in `builtins`.
+pub fn is_builtin(value: &Bound<'_, PyAny>, name: &str) -> bool {
+    value.py().builtin(name).is_ok_and(|own| own.is(value))
+}
+
+/// Whether what a module has by a name is what it came with, and nothing that a program has put in
+/// its place.
 pub fn is_original(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
     let package = |module: &str| module.split('.').next().unwrap_or_default().to_owned();
     let ours = package(module);
@@ -182,7 +185,7 @@ pub fn is_original(value: &Bound<'_, PyAny>, module: &str, name: &str) -> bool {
         return text_of(class, "__module__").split('.').next() == Some(&*ours);
     }
     match value.cast_exact::<PyFunction>() {
-        Ok(_) if ours == "paddle" => is_of_paddle(value),
+        Ok(_) if ours == PADDLE => is_of_paddle(value),
         Ok(function) => home(function).is_ok_and(|home| package(&home) == ours),
         // The name of what C code made cannot be changed.
         Err(_) => {
@@ -199,13 +202,14 @@ pub fn name_in_paddle(class: &Bound<'_, PyType>) -> Option<String> {
         return None;
     }
     let module = text_of(class, "__module__");
-    let known = matches!(&*module, "paddle" | "paddle.base.libpaddle")
+    let known = matches!(&*module, PADDLE | "paddle.base.libpaddle")
         || module.starts_with("paddle.base.libpaddle.");
     let name = class.name().ok()?.to_string();
     known.then_some(name)
 }
 
-/// The module of Paddle that has a class by its own name: what the class says of itself is there in a user's, too.
+/// The module of Paddle that has a class by its own name: what the class says of itself is there in
+/// a user's, too.
 pub fn module_in_paddle(class: &Bound<'_, PyType>) -> Option<String> {
     let text = |name| of_type(class, name)?.extract::<String>().ok();
     let module = text("__module__").filter(|module| is_name_of_paddle(module))?;

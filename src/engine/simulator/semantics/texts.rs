@@ -7,13 +7,23 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 
+use crate::frame::OPERATOR;
 use crate::variables::{Kind, TextPart, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{Step, Tracer, dynamic_scalar, fold, item, provenance};
 
+/// A builtin that shows a value.
+pub const REPR: &str = "repr";
+
+/// The same in ASCII.
+pub const ASCII: &str = "ascii";
+
+/// A builtin, and a method of texts.
+pub const FORMAT: &str = "format";
+
 /// Functions of `builtins` that show numbers and texts.
-const SHOW: &[&str] = &["str", "repr", "ascii", "format", "hex", "oct", "bin"];
+const SHOW: &[&str] = &["str", REPR, ASCII, FORMAT, "hex", "oct", "bin"];
 
 /// What stands in for what differs between calls: an int, a float, and a text.
 type StandIn = (i64, f64, &'static str);
@@ -63,7 +73,7 @@ pub fn shown(
 fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> Step<bool> {
     const UNLIMITED: [&str; 3] = ["hex", "oct", "bin"];
     if matches!(t.kind(id), Kind::Int(_)) && dynamic_scalar::is_given(t, id) {
-        let of_python = |name: &&str| provenance::is_of_python(function, "builtins", name);
+        let of_python = |name: &&str| provenance::is_builtin(function, name);
         return Ok(UNLIMITED.iter().any(of_python) || dynamic_scalar::is_computed(t, id)?);
     }
     let items = t.kind(id).exact_tuple().map(<[VarId]>::to_vec);
@@ -125,12 +135,12 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
     if SHOW
         .iter()
-        .any(|name| provenance::is_of_python(function, "builtins", name))
+        .any(|name| provenance::is_builtin(function, name))
     {
         return Ok(true);
     }
     // `"%d" % number`
-    if provenance::is_of_python(function, "operator", "mod") {
+    if provenance::is_of_python(function, OPERATOR, "mod") {
         return Ok(args
             .first()
             .is_some_and(|text| t.const_str(*text).is_some()));
@@ -139,7 +149,7 @@ fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> P
         return Ok(false);
     };
     let receiver = method.getattr("__self__")?;
-    Ok(receiver.is_exact_instance_of::<PyString>() && method.getattr("__name__")?.eq("format")?)
+    Ok(receiver.is_exact_instance_of::<PyString>() && method.getattr("__name__")?.eq(FORMAT)?)
 }
 
 fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bound<'py, PyAny>> {

@@ -1,8 +1,8 @@
 //! Tensors that share storage.
 //!
-//! A graph hands out copies of what shares storage inside of it. So that a later change of one tensor
-//! shows in the others as in eager mode, the code generator does such operations again on the real
-//! tensors whenever two of them leave the graph.
+//! A graph hands out copies of what shares storage inside of it. So that a later change of one
+//! tensor shows in the others as in eager mode, the code generator does such operations again on
+//! the real tensors whenever two of them leave the graph.
 
 use std::sync::Arc;
 
@@ -34,8 +34,9 @@ fn tensors_in(t: &Tracer<'_>, given: &[VarId], found: &mut Vec<VarId>) {
     }
 }
 
-/// The tensor whose storage the result of a listed call may share: the only one that it is given, or of several what it is
-/// given first. What keywords are called tells nothing, as functions have several names for one.
+/// The tensor whose storage the result of a listed call may share: the only one that it is given,
+/// or of several what it is given first. What keywords are called tells nothing, as functions have
+/// several names for one.
 fn viewed(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let is_tensor = |id: &VarId| matches!(t.vars.kind(*id), Kind::Tensor(_));
     let given: Vec<VarId> = args
@@ -71,8 +72,8 @@ fn viewed(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>
     }
 }
 
-/// How to do a captured call again, when its result may share the storage of a tensor that it is given. `args` begin with
-/// the receiver of a method.
+/// How to do a captured call again, when its result may share the storage of a tensor that it is
+/// given. `args` begin with the receiver of a method.
 pub fn recipe(
     t: &Tracer<'_>,
     callee: &Callee,
@@ -126,7 +127,8 @@ fn is_listed(t: &Tracer<'_>, callee: &Callee, args: &[Arg]) -> Option<bool> {
     })
 }
 
-/// `view`, unless the call has copied: what does so depends on how the numbers of its argument lie in storage.
+/// `view`, unless the call has copied: what does so depends on how the numbers of its argument lie
+/// in storage.
 pub fn unless_copied(t: &mut Tracer<'_>, view: Option<View>) -> Step<Option<View>> {
     let Some(view) = view else {
         return Ok(None);
@@ -247,7 +249,8 @@ pub fn refuse_kept_gradients(t: &mut Tracer<'_>, given: &[VarId]) -> Step<()> {
     Ok(())
 }
 
-/// `tensor.contiguous()`: the same tensor, in storage of its own where it was a view with gaps or in another order.
+/// `tensor.contiguous()`: the same tensor, in storage of its own where it was a view with gaps or
+/// in another order.
 pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
         return t.stop(BreakId::View, "a view of something that is no tensor");
@@ -260,7 +263,8 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
                 "Tensor.contiguous() gives a tensor other storage than its views have",
             );
         }
-        // What it was before is nobody's: where it leaves the graph, both operations are done on real tensors.
+        // What it was before is nobody's: where it leaves the graph, both operations are done on
+        // real tensors.
         let base = t.add(Kind::Tensor(var));
         let view = Arc::new(View {
             base,
@@ -350,7 +354,8 @@ fn shape_in_order(
     }
 }
 
-/// Whether a tensor surely lies in storage without gaps, in its own order: new ones do, of those that exist it is guarded.
+/// Whether a tensor surely lies in storage without gaps, in its own order: new ones do, of those
+/// that exist it is guarded.
 pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
         return Ok(true);
@@ -412,8 +417,8 @@ fn has_views(t: &Tracer<'_>, which: impl Fn(&View) -> bool) -> bool {
     })
 }
 
-/// Breaks the graph where the last call writes a tensor besides making its result (running statistics) that is a view, or of
-/// which there are views: in a graph they are copies.
+/// Breaks the graph where the last call writes a tensor besides making its result (running
+/// statistics) that is a view, or of which there are views: in a graph they are copies.
 pub fn refuse_updated(t: &mut Tracer<'_>) -> Step<()> {
     let updated = t.graph.updated().to_vec();
     if updated.is_empty() {

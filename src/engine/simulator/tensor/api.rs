@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
 
-use crate::frame::Modules;
+use crate::frame::{Modules, PADDLE};
 use crate::graph::{Callee, DType, TensorMeta, is_in_place};
 use crate::obj::{Obj, module_and_name, text_of};
 use crate::ops::{ASSIGN, Fact, TO_TENSOR, WHERE, knows};
@@ -65,7 +65,8 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
     if !is_ours || module == ARRAYS {
         return Ok(Verdict::NotOurs);
     }
-    // Programs write into the storage that sparse tensors share with others, and do not check what they are made of.
+    // Programs write into the storage that sparse tensors share with others, and do not check what
+    // they are made of.
     if module.starts_with(SPARSE) || ops && name.starts_with("sparse_") {
         return Ok(Verdict::Refuse(format!(
             "{module}.{name} is about sparse tensors"
@@ -96,7 +97,7 @@ fn limits(
     let ([dtype], []) = (args, kwargs) else {
         return Ok(None);
     };
-    let paddle = t.py.module("paddle")?;
+    let paddle = t.py.paddle()?;
     let known = ["finfo", "iinfo"]
         .into_iter()
         .any(|name| paddle.getattr(name).is_ok_and(|one| one.is(function)));
@@ -185,7 +186,8 @@ pub(in crate::simulator) const WRITTEN: &[&str] = &[
 /// That of an argument that asks for a leaf of autograd.
 const LEAF: &str = "requires_grad";
 
-/// Stops where an argument asks to write the result into a tensor, or for a tensor that needs a gradient. `args` begin with `self` for a method.
+/// Stops where an argument asks to write the result into a tensor, or for a tensor that needs a
+/// gradient. `args` begin with `self` for a method.
 pub fn check_asked(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
@@ -333,12 +335,12 @@ pub fn try_call<'py>(
             .find_map(|(name, value)| (&**name == "output").then_some(*value)),
         _ => None,
     };
-    if name == WHERE && object.is(&t.py.module("paddle")?.getattr(WHERE)?) {
+    if name == WHERE && object.is(&t.py.paddle()?.getattr(WHERE)?) {
         if let Some(result) = choice(t, args, kwargs)? {
             return Ok(Some(result));
         }
     }
-    if name == "add_n" && object.is(&t.py.module("paddle")?.getattr("add_n")?) {
+    if name == "add_n" && object.is(&t.py.paddle()?.getattr("add_n")?) {
         if let Some(result) = sum(t, args, kwargs)? {
             return Ok(Some(result));
         }
@@ -367,7 +369,7 @@ pub fn try_call<'py>(
 
 /// Whether this is the public function of that name.
 fn is_of_paddle(t: &Tracer<'_>, function: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
-    for home in ["paddle", "paddle.nn.functional"] {
+    for home in [PADDLE, "paddle.nn.functional"] {
         let known = t.py.module(home)?.getattr_opt(name)?;
         if known.is_some_and(|known| known.is(function)) {
             return Ok(true);
@@ -376,8 +378,8 @@ fn is_of_paddle(t: &Tracer<'_>, function: &Bound<'_, PyAny>, name: &str) -> PyRe
     Ok(false)
 }
 
-/// `paddle.where(condition, x, y)` of tensors and numbers, or `condition.where(x, y)`; `None` for the other forms, and for
-/// what eager mode refuses.
+/// `paddle.where(condition, x, y)` of tensors and numbers, or `condition.where(x, y)`; `None` for
+/// the other forms, and for what eager mode refuses.
 pub fn choice(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let mut given: Vec<Option<VarId>> = args.iter().copied().map(Some).collect();
     given.resize(given.len().max(5), None);

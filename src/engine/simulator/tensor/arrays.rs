@@ -1,7 +1,7 @@
 //! `paddle.to_tensor` of NumPy arrays from outside, of tensors, and of lists of tensors.
 //!
-//! An array is an input of the graph: every call makes a tensor of what the array holds then. Nothing has happened
-//! before the graph runs, so that is what `to_tensor` would have seen.
+//! An array is an input of the graph: every call makes a tensor of what the array holds then.
+//! Nothing has happened before the graph runs, so that is what `to_tensor` would have seen.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ fn array(t: &mut Tracer<'_>, data: VarId, maker: ArrayMaker) -> Step<Option<VarI
     let (Some(source), Some(value)) = (t.source(data), t.value(data)) else {
         return Ok(None);
     };
-    if t.options.forward_only || !abi::is_array(t.py, value.as_ptr()) {
+    if t.options.forward_only || !abi::is_array(t.py, (&value).into()) {
         return Ok(None);
     }
     if t.replays.reads.is_some() {
@@ -264,7 +264,7 @@ pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
 /// # Errors
 /// When Paddle cannot make it.
 pub fn tensor_of<'py>(array: &Bound<'py, PyAny>, maker: ArrayMaker) -> PyResult<Bound<'py, PyAny>> {
-    let paddle = array.py().module("paddle")?;
+    let paddle = array.py().paddle()?;
     match maker {
         ArrayMaker::ToTensor(None) => paddle.call_method1(TO_TENSOR, (array,)),
         ArrayMaker::ToTensor(Some(dtype)) => {
@@ -365,7 +365,7 @@ fn warned(t: &Tracer<'_>) -> PyResult<bool> {
     if is_done()? {
         return Ok(true);
     }
-    let paddle = t.py.module("paddle")?;
+    let paddle = t.py.paddle()?;
     let empty: [i64; 0] = [];
     let zero = paddle.call_method1("zeros", (empty,))?;
     Ok(paddle.call_method1(TO_TENSOR, (zero,)).is_ok() && is_done()?)

@@ -140,7 +140,7 @@ pub fn of_tensors(t: &mut Tracer<'_>) -> PyResult<Option<VarId>> {
     }
     let py = t.py;
     let place = PLACE.get_or_try_init(py, || {
-        let tensor = py.module("paddle")?.call_method1(TO_TENSOR, (0.0,))?;
+        let tensor = py.paddle()?.call_method1(TO_TENSOR, (0.0,))?;
         tensor.getattr("place").map(Bound::unbind)
     })?;
     Ok(Some(t.constant(place.bind(py))))

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::frame::Modules;
 use crate::guard::GuardKind;
 use crate::obj::{Obj, is_named, names_of_code};
+use crate::paddle::is_name_of_paddle;
 use crate::tracker::{DictKey, Tracker};
 
 use crate::simulator::attributes::lookup;
@@ -143,7 +144,7 @@ fn works_in_place(own: &Bound<'_, PyDict>) -> bool {
 /// while it is traced. Parameters, as recurrent layers have them in lists, are known to the
 /// program.
 fn keeps_tensors(own: &Bound<'_, PyDict>) -> PyResult<bool> {
-    let tensor = own.py().module("paddle")?.getattr("Tensor")?;
+    let tensor = own.py().paddle()?.getattr("Tensor")?;
     for (name, value) in own {
         let is_registry = name
             .extract::<&str>()
@@ -269,7 +270,7 @@ impl<'py> Named<'py> {
                     let dict = module.dict();
                     let is_paddle = module
                         .name()
-                        .is_ok_and(|name| name.to_str().is_ok_and(provenance::is_name_of_paddle));
+                        .is_ok_and(|name| name.to_str().is_ok_and(is_name_of_paddle));
                     if is_paddle && !dicts.iter().any(|known| known.is(&dict)) {
                         dicts.push(dict);
                     }

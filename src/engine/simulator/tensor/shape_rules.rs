@@ -1,5 +1,5 @@
-//! How a dim of a tensor that the graph makes follows from dims of its inputs: known for a table of operations, whose
-//! shapes are simple. Guards then compute what the code compares.
+//! How a dim of a tensor that the graph makes follows from dims of its inputs: known for a table of
+//! operations, whose shapes are simple. Guards then compute what the code compares.
 
 use std::sync::Arc;
 
@@ -90,7 +90,8 @@ fn items(arg: &Arg) -> Option<&[Arg]> {
     }
 }
 
-/// Where the dims of an input are read: a tensor that a call makes of an array has the dims of that.
+/// Where the dims of an input are read: a tensor that a call makes of an array has the dims of
+/// that.
 pub fn place(input: &TrackerRef) -> &TrackerRef {
     if let Tracker::Array(array, _) = &**input {
         array

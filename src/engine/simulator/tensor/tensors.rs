@@ -141,8 +141,8 @@ pub fn capture(
     Ok(result)
 }
 
-/// A function of Paddle's has compared open dims in Python, which are all -1 there, or an operation does something else where
-/// one is 0 or 1: guards keep the answer.
+/// A function of Paddle's has compared open dims in Python, which are all -1 there, or an operation
+/// does something else where one is 0 or 1: guards keep the answer.
 fn guard_compared(t: &mut Tracer<'_>) -> Step<()> {
     for compared in t.graph.take_compared() {
         // Nobody guards what is exported.

@@ -8,12 +8,13 @@ use pyo3::types::{
     PyDict, PyFrozenSet, PyFunction, PyInt, PyList, PyModule, PyString, PyTuple, PyType,
 };
 
+use crate::frame::{BUILTINS, COLLECTIONS, TYPES};
 use crate::graph::TensorMeta;
 use crate::guard::{GuardKind, TensorGuard};
 use crate::native;
 use crate::obj::{Obj, is_attr, items_in_order, name_in_c, of_type, ordered_dict, text_of};
 use crate::paddle::tensor_meta;
-use crate::simulator::variables::kinds::{RANGE, SLICE};
+use crate::simulator::variables::kinds::{PARTS, RANGE, SLICE};
 use crate::simulator::{iterate, keys, layers, made_arrays, numpy_scalars, objects};
 use crate::tracker::{DictKey, Tracker, TrackerRef};
 use crate::variables::{
@@ -245,7 +246,7 @@ impl<'py> Tracer<'py> {
     }
 
     fn classify_const_object(&mut self, id: VarId, value: &Bound<'py, PyAny>) {
-        let parts = ["start", "stop", "step"].map(|name| value.getattr(name));
+        let parts = PARTS.map(|name| value.getattr(name));
         let [Ok(start), Ok(stop), Ok(step)] = parts else {
             return self.set_kind(id, Kind::Opaque);
         };
@@ -464,18 +465,18 @@ fn is_python_class(class: &Bound<'_, PyType>) -> bool {
     let module = of_type(class, "__module__").and_then(|module| module.extract::<String>().ok());
     let names = of_type(class, "__dict__");
     flags.is_some_and(|flags| flags & HEAPTYPE != 0)
-        && module.is_some_and(|module| module != "builtins")
+        && module.is_some_and(|module| module != BUILTINS)
         && names.is_some_and(|names| names.contains("__module__").unwrap_or(false))
 }
 
 /// Classes written in C whose attributes are found and set as those of any object: their layout as
 /// that of Python's classes differs between versions.
 fn is_plain_class(class: &Bound<'_, PyType>) -> bool {
-    let of_collections = |name| is_attr(class, "collections", name);
-    is_attr(class, "types", "SimpleNamespace")
+    let of_collections = |name| is_attr(class, COLLECTIONS, name);
+    is_attr(class, TYPES, "SimpleNamespace")
         || of_collections("defaultdict")
         || of_collections("deque")
-        || is_attr(class, "types", "MappingProxyType")
+        || is_attr(class, TYPES, "MappingProxyType")
         || is_attr(class, "contextvars", "ContextVar")
 }
 

@@ -4,6 +4,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
+use crate::frame::BUILTINS;
 use crate::native;
 use crate::obj::{is_attr, is_enumeration};
 use crate::simulator::{attributes, provenance};
@@ -24,7 +25,7 @@ type Classes = [(&'static str, &'static [&'static str])];
 /// Those whose instances never change and hold nothing that does.
 const VALUES: &Classes = &[
     (
-        "builtins",
+        BUILTINS,
         &["object", "int", "float", "complex", "str", "bytes"],
     ),
     ("datetime", &["timedelta"]),

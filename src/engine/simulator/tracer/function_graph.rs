@@ -441,8 +441,8 @@ impl FunctionGraph {
         self.closed = mark.closed;
     }
 
-    /// A tensor that has metadata only: a variable of a loop, a gradient. It stands for an input of the nested
-    /// graph that what follows becomes.
+    /// A tensor that has metadata only: a variable of a loop, a gradient. It stands for an input of
+    /// the nested graph that what follows becomes.
     pub fn placeholder(
         &mut self,
         py: Python<'_>,

@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::backend::{BackendError, GraphBackend};
 use crate::bytecode::Code;
-use crate::frame::Modules;
+use crate::frame::{BUILTINS, Modules, OPERATOR};
 use crate::guard::GuardSet;
 use crate::obj::Obj;
 use crate::paddle::Paddle;
@@ -226,5 +226,15 @@ impl<'py> Tracer<'py> {
         found.or_else(|_| {
             self.unsupported(format!("{module}.{name}, which the program has replaced"))
         })
+    }
+
+    /// The same of `builtins`.
+    pub fn builtin(&self, name: &str) -> Step<Bound<'py, PyAny>> {
+        self.original(BUILTINS, name)
+    }
+
+    /// The same of `operator`.
+    pub fn operator(&self, name: &str) -> Step<Bound<'py, PyAny>> {
+        self.original(OPERATOR, name)
     }
 }

@@ -47,7 +47,7 @@ impl<'py> Tracer<'py> {
     /// The same for the value at a place, if there is one. What is asked now is what the guard asks
     /// at each call.
     pub fn release_at(&mut self, old: Option<Bound<'py, PyAny>>, place: TrackerRef) -> Step<()> {
-        if old.is_some_and(|old| !abi::is_quiet(self.py, old.as_ptr())) {
+        if old.is_some_and(|old| !abi::is_quiet(self.py, (&old).into())) {
             return self.unsupported(WHY);
         }
         self.guards.add(&place, GuardKind::Quiet);

@@ -28,6 +28,16 @@ pub(super) fn is_of_module(dict: &Bound<'_, PyDict>) -> bool {
         .any(|name| dict.contains(*name).unwrap_or(true))
 }
 
+/// Whether a guard of this kind always holds of an object that is always the same.
+fn is_fixed(py: Python<'_>, kind: &GuardKind) -> bool {
+    // An object may exchange its class for another.
+    if let GuardKind::TypeIs(class) = kind {
+        let class = class.bind(py).cast::<PyType>();
+        return class.is_ok_and(|class| !native::is_mutable(class));
+    }
+    matches!(kind, GuardKind::Is(_) | GuardKind::ConstEq(_))
+}
+
 impl<'py> Tracer<'py> {
     /// Adds a guard on `id`, when it comes from outside.
     pub fn guard(&mut self, id: VarId, kind: GuardKind) {
@@ -35,38 +45,7 @@ impl<'py> Tracer<'py> {
             return;
         };
         let fixed = matches!(*source, Tracker::Const(_));
-        let known = match &kind {
-            GuardKind::Is(_) | GuardKind::ConstEq(_) => fixed,
-            // An object may exchange its class for another.
-            GuardKind::TypeIs(class) => {
-                let class = class.bind(self.py).cast::<PyType>();
-                fixed && class.is_ok_and(|class| !native::is_mutable(class))
-            }
-            GuardKind::Present
-            | GuardKind::Absent
-            | GuardKind::Len(_)
-            | GuardKind::Filled(_)
-            | GuardKind::MaxLen(_)
-            | GuardKind::Holds(..)
-            | GuardKind::Elements(_)
-            | GuardKind::DictKeys(_)
-            | GuardKind::Tensor(_)
-            | GuardKind::Contiguous
-            | GuardKind::Apart(_)
-            | GuardKind::ApartFromAll(_)
-            | GuardKind::Array(_)
-            | GuardKind::Outcome(_)
-            | GuardKind::SameAs(_)
-            | GuardKind::OtherThan(_)
-            | GuardKind::Order(_)
-            | GuardKind::Registered(..)
-            | GuardKind::Named(..)
-            | GuardKind::Quiet
-            | GuardKind::Unhooked
-            | GuardKind::PlainOptimizer
-            | GuardKind::LayerState(_)
-            | GuardKind::Never => false,
-        };
+        let known = fixed && is_fixed(self.py, &kind);
         if !known {
             self.guards.add(&source, kind);
         }

@@ -229,8 +229,8 @@ impl<'py> Tracer<'py> {
         self.vars.get(id).source.clone()
     }
 
-    /// Whether something that exists was changed: that is done behind the graph, so that what can be
-    /// seen now would come before it.
+    /// Whether something that exists was changed: that is done behind the graph, so that what can
+    /// be seen now would come before it.
     pub fn changes_what_exists(&self) -> bool {
         let mut mutated = self.vars.mutated().iter();
         !self.global_writes.is_empty() || mutated.any(|id| self.vars.get(*id).source.is_some())

@@ -213,10 +213,7 @@ pub(super) fn not_an_attribute<T>(t: &mut Tracer<'_>, id: VarId, name: &str) -> 
 
 /// A class of `builtins`.
 pub(super) fn builtin<'py>(t: &Tracer<'py>, name: &str) -> Option<Bound<'py, PyType>> {
-    t.py.original("builtins", name)
-        .ok()?
-        .cast_into::<PyType>()
-        .ok()
+    t.py.builtin(name).ok()?.cast_into::<PyType>().ok()
 }
 
 /// A class that is held.

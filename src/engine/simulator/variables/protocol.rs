@@ -170,8 +170,8 @@ pub trait Protocol {
         true
     }
 
-    /// What an iterator over it goes over once it has come to its end, and has let go of it. `None`:
-    /// of that, which never changes.
+    /// What an iterator over it goes over once it has come to its end, and has let go of it.
+    /// `None`: of that, which never changes.
     fn emptied(&self, _: &Tracer<'_>) -> Step<Option<Kind>> {
         Ok(None)
     }

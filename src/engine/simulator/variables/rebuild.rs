@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::bytecode::CodeBuilder;
-use crate::frame::Modules;
+use crate::frame::{BUILTINS, Modules};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
@@ -86,6 +86,16 @@ pub trait Rebuild<'py>: Sized {
         self.code().begin_call(&class)?;
         arguments(self)?;
         Ok(self.code().call(argc)?)
+    }
+
+    /// The same of `builtins`.
+    fn call_builtin(
+        &mut self,
+        name: &str,
+        argc: usize,
+        arguments: impl FnOnce(&mut Self) -> Emit,
+    ) -> Emit {
+        self.call_type(BUILTINS, name, argc, arguments)
     }
 }
 

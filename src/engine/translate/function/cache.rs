@@ -1,10 +1,10 @@
-//! The translations of one function: found by their guards, made where none holds, dropped with their backend.
+//! The translations of one function: found by their guards, made where none holds, dropped with
+//! their backend.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rustc_hash::FxHashMap;
@@ -13,6 +13,7 @@ use crate::backend::{self, CompiledGraph};
 use crate::c_stack;
 use crate::codegen::Plan;
 use crate::guard::{CompiledGuard, GuardFailure, GuardInputs};
+use crate::native::Ptr;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, Clock, Recompile, Stats};
 use crate::sync::lock;
@@ -56,8 +57,8 @@ pub struct Entry {
     pub in_front: Option<InFront>,
     /// Whether the instruction that breaks the graph may call Python functions.
     pub listens: bool,
-    /// Whether it runs with arguments that the input specification may not allow: its graph does not
-    /// take them, or the specification says which sizes open dims may have.
+    /// Whether it runs with arguments that the input specification may not allow: its graph does
+    /// not take them, or the specification says which sizes open dims may have.
     pub asks: bool,
     /// The backend it was compiled by.
     pub backend: Arc<Configured>,
@@ -126,12 +127,12 @@ impl Translated {
 
     fn forget(&self) {
         let entries = std::mem::take(&mut *lock(&self.entries));
-        let dims = std::mem::take(&mut *lock(&self.dims));
-        let numbers = std::mem::take(&mut *lock(&self.numbers));
+        let dims = std::mem::take(&mut *lock(&self.learnt.dims));
+        let numbers = std::mem::take(&mut *lock(&self.learnt.numbers));
         let others = std::mem::take(&mut *lock(&self.others));
         lock(&self.unasked).clear();
-        self.attempts.forget();
-        self.loops.store(false, Ordering::Relaxed);
+        self.learnt.attempts.forget();
+        self.learnt.loops.store(false, Ordering::Relaxed);
         for other in &others {
             other.forget();
         }
@@ -149,7 +150,8 @@ impl Translated {
         lock(&self.shared.stats).cache_misses += 1;
         if let Some((entry, failure)) = &failed {
             let guard = self.what_failed(py, &bound, (entry, *failure));
-            // No lock is held here: what handles records of the log may be translated code, and other threads may run.
+            // No lock is held here: what handles records of the log may be translated code, and
+            // other threads may run.
             let id = BreakId::Recompile;
             log::info!(target: "paddle_sot_rs.recompiles", "{id} {} is translated again: {guard}; see {}", self.location, id.link());
             lock(&self.shared.stats).recompiles.push(Recompile {
@@ -209,7 +211,9 @@ impl Translated {
                     self.is_not_worth_it(py);
                 }
                 let locals = addresses(&bound);
-                match entry.guard.check(py, self.guard_inputs(&locals)) {
+                let found = entry.guard.check(py, self.guard_inputs(&locals));
+                drop(locals);
+                match found {
                     Ok(slots) => self.run(py, &entry, slots, bound, how),
                     Err(failure) => {
                         let guard = entry.guard.describe_failure(failure);
@@ -283,11 +287,11 @@ impl Translated {
     }
 
     /// What guards are evaluated on, by the addresses of the bound arguments.
-    pub(super) fn guard_inputs<'a>(&self, locals: &'a [*mut ffi::PyObject]) -> GuardInputs<'a> {
+    pub(super) fn guard_inputs<'a>(&'a self, locals: &'a [Ptr<'a>]) -> GuardInputs<'a> {
         let closure = self.closure.as_ref();
         GuardInputs {
             locals,
-            closure: closure.map_or(std::ptr::null_mut(), Obj::as_ptr),
+            closure: closure.map_or(Ptr::NULL, Ptr::from),
         }
     }
 

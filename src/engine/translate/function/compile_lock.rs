@@ -60,8 +60,8 @@ pub fn note_hooked_saves(hooked: bool) {
 
 static TURN: LazyLock<ArcSwap<Mutex<()>>> = LazyLock::new(ArcSwap::default);
 
-/// In a child after a fork: the thread that translated in the parent is not there to end its turn, nor to put the handlers
-/// of signals back.
+/// In a child after a fork: the thread that translated in the parent is not there to end its turn,
+/// nor to put the handlers of signals back.
 ///
 /// # Errors
 /// When those cannot be put back.

@@ -4,6 +4,7 @@ mod cache;
 mod code;
 mod compile_lock;
 mod destructors;
+mod experience;
 pub(super) mod gains;
 mod nesting;
 mod retrace_count;
@@ -13,23 +14,18 @@ mod shared;
 mod skip_policy;
 mod unasked;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use rustc_hash::FxHashMap;
 
 use crate::bytecode::Origin;
 use crate::frame::Modules;
 use crate::obj::{self, Obj};
-use crate::reason::{Break, SourceLoc};
-use crate::simulator::Detours;
+use crate::reason::SourceLoc;
 use crate::sync::lock;
-use crate::tracker::Place;
 
 use super::arguments::Parameters;
-use super::automatic_dynamic::Seen;
 use super::declared_dynamic::DynamicTensors;
 use super::record;
 use super::totals;
@@ -38,8 +34,8 @@ pub(super) use cache::BY_CALLS;
 pub use cache::Entry;
 pub(super) use compile_lock::exclusively;
 pub use compile_lock::{Stance, note_hooked_saves, set_stance, switch_off, take_turns_anew};
+use experience::Experience;
 pub use gains::Gains;
-use skip_policy::Attempts;
 
 pub use shared::{CompileOptions, GraphInfo, Shared};
 pub(super) use skip_policy::shown;
@@ -55,16 +51,11 @@ pub struct Translated {
     pub origin: Option<(Obj, Arc<Origin>)>,
     /// Shared with resume functions.
     pub shared: Arc<Shared>,
-    /// Dims seen and found to change.
-    pub dims: Mutex<FxHashMap<Place, Vec<Option<i64>>>>,
-    /// Numbers that were relied on.
-    pub numbers: Mutex<FxHashMap<Place, Seen>>,
-    /// What its translations have taught about single instructions.
-    pub detours: Mutex<Detours>,
-    /// For the rest of an inlined callee: the instruction of the break it goes on from, which was reported.
+    /// What its translations have taught.
+    pub learnt: Experience,
+    /// For the rest of an inlined callee: the instruction of the break it goes on from, which was
+    /// reported.
     pub reported: Option<usize>,
-    /// Under `full_graph`: every reason of the last attempt.
-    pub reasons: Mutex<Vec<Break>>,
     /// Whether it is called with bound arguments.
     pub(super) is_callee: bool,
     /// Whether the function had this code first.
@@ -74,20 +65,13 @@ pub struct Translated {
     /// Checks the arguments of calls that no translation is ready for against the user's input
     /// specification; the answer is a list of (tensor, dynamic dims).
     specification: Option<Obj>,
-    /// What the last arguments were that it was translated for; see `observed` in `specification.py`.
-    observed: Mutex<Option<Obj>>,
     pub(super) parameters: Parameters,
     closure: Option<Obj>,
     location: SourceLoc,
     code: Obj,
     entries: Mutex<Arc<Vec<Arc<Entry>>>>,
-    /// The call of the user's that it was last translated in, and how often it was in that.
-    rounds: Mutex<(Option<u64>, usize)>,
-    loops: AtomicBool,
     /// Calls that run as they are.
     unasked: Mutex<Vec<unasked::Alike>>,
-    /// Its translations that failed.
-    attempts: Attempts,
 }
 
 impl Translated {
@@ -121,18 +105,11 @@ impl Translated {
             is_first: true,
             others: Mutex::default(),
             specification: None,
-            observed: Mutex::default(),
             shared,
-            dims: Mutex::default(),
-            numbers: Mutex::default(),
-            detours: Mutex::default(),
+            learnt: Experience::default(),
             reported: None,
-            reasons: Mutex::default(),
             entries: Mutex::default(),
-            rounds: Mutex::default(),
-            loops: AtomicBool::new(false),
             unasked: Mutex::default(),
-            attempts: Attempts::default(),
         })
     }
 
@@ -150,14 +127,14 @@ impl Translated {
     ) -> PyResult<()> {
         let module = py.module("paddle_sot_rs.specification")?;
         let seen = module.call_method1("observed", (args, kwargs))?;
-        let before = lock(&self.observed).replace(Obj::from(seen));
+        let before = lock(&self.learnt.observed).replace(Obj::from(seen));
         drop(before);
         Ok(())
     }
 
     /// What the last arguments were that it was translated for.
     pub fn last_observed(&self) -> Option<Obj> {
-        lock(&self.observed).clone()
+        lock(&self.learnt.observed).clone()
     }
 
     /// Tensors of this call that the input specification leaves dims of open.
@@ -178,7 +155,8 @@ impl Translated {
             .collect())
     }
 
-    /// Whether the input specification says more of each call than guards ask: which sizes dims may have.
+    /// Whether the input specification says more of each call than guards ask: which sizes dims may
+    /// have.
     pub(in crate::translate) fn checks_sizes(&self, py: Python<'_>) -> PyResult<bool> {
         match &self.specification {
             Some(specification) => specification.bind(py).getattr("checks_sizes")?.extract(),

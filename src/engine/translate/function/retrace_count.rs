@@ -55,19 +55,19 @@ impl Translated {
     /// Notes that no translation was ready.
     pub(super) fn note_round(&self) {
         let Some(call) = outermost() else { return };
-        let mut rounds = lock(&self.rounds);
+        let mut rounds = lock(&self.learnt.rounds);
         let seen = match *rounds {
             (Some(known), seen) if known == call => seen + 1,
             _ => 1,
         };
         *rounds = (Some(call), seen);
         if seen > FEW {
-            self.loops.store(true, Ordering::Relaxed);
+            self.learnt.loops.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether it was translated for round after round of a loop.
     pub(in crate::translate) fn loops(&self) -> bool {
-        self.loops.load(Ordering::Relaxed)
+        self.learnt.loops.load(Ordering::Relaxed)
     }
 }

@@ -1,5 +1,5 @@
-//! A call, from the bound arguments to the result: the newest translation whose guards hold, the function as it is where
-//! there is none, and the resume functions behind a break.
+//! A call, from the bound arguments to the result: the newest translation whose guards hold, the
+//! function as it is where there is none, and the resume functions behind a break.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -131,8 +131,8 @@ impl Translated {
         self.finish(py, next, tally)
     }
 
-    /// Runs the function in the place of a frame with these bound arguments; `None` when the frame is to
-    /// be evaluated as it is.
+    /// Runs the function in the place of a frame with these bound arguments; `None` when the frame
+    /// is to be evaluated as it is.
     pub(in crate::translate) fn call_frame<'py>(
         &self,
         py: Python<'py>,
@@ -176,7 +176,8 @@ impl Translated {
         }
     }
 
-    /// Runs the function up to its end or its first break: from the cache, translated now, or as it is.
+    /// Runs the function up to its end or its first break: from the cache, translated now, or as it
+    /// is.
     fn step<'py>(
         &self,
         py: Python<'py>,
@@ -211,6 +212,7 @@ impl Translated {
             }
             match entry.guard.check(py, inputs) {
                 Ok(slots) => {
+                    drop(locals);
                     if let (true, Run::Called(args, kwargs)) = (entry.asks, &how) {
                         self.declared(py, args, *kwargs)?;
                     }
@@ -232,7 +234,7 @@ impl Translated {
                 }
             }
         }
-        drop(entries);
+        drop((entries, locals));
         let wanted = match how {
             Run::Called(args, kwargs) => {
                 if !self.is_given_up(generation) {
@@ -285,7 +287,9 @@ impl Translated {
                     None => None,
                     Some(backward_guard) => {
                         let locals = addresses(&bound);
-                        match backward_guard.look(py, self.guard_inputs(&locals)) {
+                        let seen = backward_guard.look(py, self.guard_inputs(&locals));
+                        drop(locals);
+                        match seen {
                             Ok(seen) => Some((backward_guard, seen)),
                             Err(what) => {
                                 self.fall_back(
@@ -335,7 +339,8 @@ impl Translated {
                         if frame::is_of_a_handler(py, &err) {
                             return Err(err);
                         }
-                        // Nothing has happened yet: the original raises the user's exception itself.
+                        // Nothing has happened yet: the original raises the user's exception
+                        // itself.
                         log::info!(target: "paddle_sot_rs.graph_breaks", "{}: the graph failed: {err}", self.location);
                         if backend::is_panic(py, &err) {
                             self.fall_back(py, Break::internal(err.to_string()));
@@ -395,7 +400,10 @@ impl Translated {
         bound: Bound_<'py>,
         how: Run<'_, 'py>,
     ) -> PyResult<Next> {
-        let why = self.shared.forced.then(|| lock(&self.attempts.why).clone());
+        let why = self
+            .shared
+            .forced
+            .then(|| lock(&self.learnt.attempts.why).clone());
         let why =
             why.map(|why| why.unwrap_or_else(|| "more translations than the limit".to_owned()));
         if let Run::Frame(_) = how {
@@ -406,9 +414,8 @@ impl Translated {
             let why = why.unwrap_or_default();
             self.shared.count(&format!("after a break: {why}"));
         }
-        // Its own frame runs as it is; those it calls are looked at.
-        // Through the hook a frame owns its arguments alone: one that has a destructor dies where eager mode
-        // lets it die.
+        // Its own frame runs as it is; those it calls are looked at. Through the hook a frame owns
+        // its arguments alone: one that has a destructor dies where eager mode lets it die.
         let has_destructor =
             |value: &Bound<'_, PyAny>| attributes::lookup(&value.get_type(), "__del__").is_some();
         let resumed = matches!(how, Run::Resumed);
@@ -417,7 +424,8 @@ impl Translated {
             false => Vec::new(),
         };
         let dies = resumed && (!held.is_empty() || bound.iter().any(has_destructor));
-        // A value on the stack may be an argument of the next call, whose frame is its only holder without the hook.
+        // A value on the stack may be an argument of the next call, whose frame is its only holder
+        // without the hook.
         let of_stack = |at: &usize| {
             let origin = self.origin.as_ref();
             let slot = *at as u32;

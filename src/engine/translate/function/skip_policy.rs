@@ -1,5 +1,5 @@
-//! What happens where a function cannot be translated: an error under `full_graph`, else it runs as it is and is left
-//! alone after a few attempts.
+//! What happens where a function cannot be translated: an error under `full_graph`, else it runs as
+//! it is and is left alone after a few attempts.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -75,25 +75,26 @@ impl Translated {
         self.is_given_up(self.generation())
     }
 
-    /// The generation of the backend: the one this call began on, else the registered one, if there is any.
+    /// The generation of the backend: the one this call began on, else the registered one, if there
+    /// is any.
     pub(super) fn generation(&self) -> Option<u64> {
         pin::generation(&self.shared)
             .or_else(|| backend::current(self.shared.options.backend.name()))
     }
 
     pub(super) fn is_given_up(&self, generation: Option<u64>) -> bool {
-        self.attempts.is_given_up(generation)
+        self.learnt.attempts.is_given_up(generation)
     }
 
     pub(super) fn give_up(&self) {
         let now = self.generation().unwrap_or(0);
-        self.attempts.give_up(now);
+        self.learnt.attempts.give_up(now);
     }
 
     /// The error of a function that must be one graph and is not.
     pub(in crate::translate) fn refusal(&self, py: Python<'_>, reason: Break) -> PyErr {
         let reason = self.placed(reason);
-        let mut reasons = std::mem::take(&mut *lock(&self.reasons));
+        let mut reasons = std::mem::take(&mut *lock(&self.learnt.reasons));
         if reasons.is_empty() {
             reasons.push(reason);
         }
@@ -141,14 +142,14 @@ impl Translated {
 
     /// Whether nothing is in the way of one graph but an exception that leaves the function.
     pub(super) fn only_raises(&self, reason: &Break) -> bool {
-        let reasons = lock(&self.reasons);
+        let reasons = lock(&self.learnt.reasons);
         let first = reasons.first().unwrap_or(reason);
         reasons.len() < 2 && first.kind == BreakKind::RaisesException
     }
 
     /// A callee without tensor operations: after a few, its frames are not looked at any more.
     pub(super) fn is_not_worth_it(&self, py: Python<'_>) {
-        if !self.attempts.is_last() {
+        if !self.learnt.attempts.is_last() {
             return;
         }
         self.give_up();
@@ -222,7 +223,7 @@ impl Translated {
                 .take_while(|c| !"0123456789'\"(".contains(*c))
                 .take(50)
                 .collect();
-            *lock(&self.attempts.why) = Some(format!("{kind}: {}", rule.trim()));
+            *lock(&self.learnt.attempts.why) = Some(format!("{kind}: {}", rule.trim()));
         }
         let reason = self.placed(reason);
         let count = lock(&self.shared.stats).note_fallback(&self.location, &reason, 1);
@@ -230,8 +231,8 @@ impl Translated {
             log::info!(target: "paddle_sot_rs.graph_breaks", "{times}{} runs as it is: {}", self.location, reason.advice(py));
         }
         let now = self.generation().unwrap_or(0);
-        self.attempts.try_under(now);
-        if self.attempts.is_last() {
+        self.learnt.attempts.try_under(now);
+        if self.learnt.attempts.is_last() {
             self.give_up();
             let id = BreakId::LeftAlone;
             log::warn!(target: "paddle_sot_rs.graph_breaks", "{id} {} could not be translated {MAX_FAILURES} times; it is left alone; see {}", self.location, id.link());

@@ -77,7 +77,7 @@ impl Sign {
     fn fits(&self, paddle: &Paddle, value: &Bound<'_, PyAny>) -> bool {
         match self {
             Self::Tensor(guard) => {
-                paddle.is_tensor(value) && abi::tensor_matches(value.py(), value.as_ptr(), guard)
+                paddle.is_tensor(value) && abi::tensor_matches(value.py(), value.into(), guard)
             }
             Self::Object(..) | Self::Class(_) => self.fits_class(paddle, value),
         }

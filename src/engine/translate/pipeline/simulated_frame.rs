@@ -107,7 +107,7 @@ pub(in crate::translate) fn simulate<'py>(
     trace_options.names = varies.names.clone();
     trace_options.detours = Detours {
         changed_later: lock(&of.shared.changed_later).clone(),
-        ..lock(&of.detours).clone()
+        ..lock(&of.learnt.detours).clone()
     };
     trace_options.note_own_step = Some(Shared::note_own_step(&of.shared));
     trace_options.resume_inside = !options.full_graph && of.entries().len() < MOST_INSIDE;
@@ -131,10 +131,10 @@ pub(in crate::translate) fn simulate<'py>(
             tracer.graph.was_asked_when_closed(),
             deferred::to_compute(&tracer),
         ) {
-            lock(&of.detours).computed.extend(places);
+            lock(&of.learnt.detours).computed.extend(places);
             return simulate(py, of, bound, state, chosen, varies);
         }
-        *lock(&of.reasons) = reasons;
+        *lock(&of.learnt.reasons) = reasons;
         return Err(at.reason.clone());
     }
     Ok(Simulated {

@@ -97,7 +97,7 @@ fn is_plain(t: &mut Tracer<'_>, scheduler: VarId) -> Step<bool> {
 /// Whether it is a method of a scheduler, bound, and Paddle's.
 fn is_own_method(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = value.py();
-    let method = py.module("types")?.getattr("MethodType")?;
+    let method = py.types()?.getattr("MethodType")?;
     Ok(value.get_type().is(&method)
         && is_scheduler(&value.getattr("__self__")?.get_type())
         && provenance::is_of_paddle(&value.getattr("__func__")?))

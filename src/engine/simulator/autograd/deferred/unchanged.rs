@@ -128,7 +128,7 @@ pub fn settle(t: &mut Tracer<'_>) -> Option<usize> {
     }
     for input in &read {
         for (other, value) in &others {
-            let tensor = input.value.bind(t.py).as_ptr();
+            let tensor = (&input.value).into();
             if !abi::is_apart_from_all(t.py, tensor, value.bind(t.py)) {
                 return Some(last);
             }

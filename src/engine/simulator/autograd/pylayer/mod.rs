@@ -1,4 +1,5 @@
-//! `paddle.autograd.PyLayer`: the user's `forward` and `backward` become the nested graphs of one custom operation.
+//! `paddle.autograd.PyLayer`: the user's `forward` and `backward` become the nested graphs of one
+//! custom operation.
 
 mod arguments;
 mod parts;
@@ -61,8 +62,8 @@ pub fn owner<'py>(
 
 const NAME: &str = "PyLayer";
 
-/// Stops where the code of a `backward` asks whether gradients are on, or whether `of` needs one: for who asks for gradients
-/// of gradients they are, and what it makes does.
+/// Stops where the code of a `backward` asks whether gradients are on, or whether `of` needs one:
+/// for who asks for gradients of gradients they are, and what it makes does.
 pub fn check_reads(t: &Tracer<'_>, of: Option<SymbolId>) -> Step<()> {
     let differs = |first: SymbolId| of.is_none_or(|of| of >= first);
     match t.grad.backward.is_some_and(differs) {
@@ -178,7 +179,8 @@ impl Way {
             let Some(mut meta) = t.graph.meta(*symbol).cloned() else {
                 return refuse(t, "a result without metadata");
             };
-            // Zeros that stand for one that does not arrive stop gradients, and what arrives does not.
+            // Zeros that stand for one that does not arrive stop gradients, and what arrives does
+            // not.
             meta.stop_gradient = returned.symbols.len() > 1;
             let gradient = t.graph.placeholder(t.py, meta)?;
             given.push(gradient);
@@ -249,7 +251,8 @@ impl Way {
     }
 }
 
-/// Whether a custom operation keeps one of these tensors for its gradient, perhaps: eager mode sees what it has become.
+/// Whether a custom operation keeps one of these tensors for its gradient, perhaps: eager mode sees
+/// what it has become.
 pub fn keeps(t: &Tracer<'_>, symbols: &[SymbolId]) -> bool {
     t.graph.sir.statements.iter().any(|statement| {
         let is_one = matches!(&statement.callee, Callee::Sir(region) if matches!(**region, Region::PyLayer { .. }));

@@ -46,7 +46,8 @@ impl Outside {
     }
 
     pub(super) fn relies_on(&mut self, guards: Vec<Guard>) {
-        self.relied.extend(guards.into_iter().filter(is_checked));
+        self.relied
+            .extend(guards.into_iter().filter(|guard| guard.kind.is_of_python()));
     }
 
     pub(super) fn extend(&mut self, other: &Self) {
@@ -77,41 +78,13 @@ impl Outside {
         let all = t.guards.iter();
         for guard in all.filter(|guard| containers.contains(&guard.tracker)) {
             let of = &guard.tracker;
-            match &guard.kind {
-                GuardKind::Len(len) => {
-                    let items = (0..*len).map(|at| Arc::new(Tracker::ListItem(of.clone(), at)));
-                    self.places.extend(items);
-                }
-                GuardKind::DictKeys(keys) => {
-                    let item = |key: &DictKey| Tracker::DictItem(of.clone(), key.clone());
-                    self.places
-                        .extend(keys.iter().map(|key| Arc::new(item(key))));
-                }
-                GuardKind::Present
-                | GuardKind::Absent
-                | GuardKind::TypeIs(_)
-                | GuardKind::Is(_)
-                | GuardKind::ConstEq(_)
-                | GuardKind::Filled(_)
-                | GuardKind::MaxLen(_)
-                | GuardKind::Holds(..)
-                | GuardKind::Elements(_)
-                | GuardKind::Tensor(_)
-                | GuardKind::Contiguous
-                | GuardKind::Apart(_)
-                | GuardKind::ApartFromAll(_)
-                | GuardKind::Array(_)
-                | GuardKind::Outcome(_)
-                | GuardKind::SameAs(_)
-                | GuardKind::OtherThan(_)
-                | GuardKind::Order(_)
-                | GuardKind::Registered(..)
-                | GuardKind::Named(..)
-                | GuardKind::Quiet
-                | GuardKind::Unhooked
-                | GuardKind::PlainOptimizer
-                | GuardKind::LayerState(_)
-                | GuardKind::Never => {}
+            if let GuardKind::Len(len) = &guard.kind {
+                let items = (0..*len).map(|at| Arc::new(Tracker::ListItem(of.clone(), at)));
+                self.places.extend(items);
+            } else if let GuardKind::DictKeys(keys) = &guard.kind {
+                let item = |key: &DictKey| Tracker::DictItem(of.clone(), key.clone());
+                self.places
+                    .extend(keys.iter().map(|key| Arc::new(item(key))));
             }
             self.relies_on(vec![guard.clone()]);
         }
@@ -126,40 +99,6 @@ impl Outside {
         });
         self.places.retain(|place| !written.covers(place));
         self
-    }
-}
-
-/// What tensors hold is read where they are; the others are the same where what is at the places
-/// is.
-fn is_checked(guard: &Guard) -> bool {
-    match guard.kind {
-        GuardKind::Absent
-        | GuardKind::TypeIs(_)
-        | GuardKind::Is(_)
-        | GuardKind::ConstEq(_)
-        | GuardKind::Len(_)
-        | GuardKind::Filled(_)
-        | GuardKind::MaxLen(_)
-        | GuardKind::Holds(..)
-        | GuardKind::Elements(_)
-        | GuardKind::DictKeys(_)
-        | GuardKind::Order(_)
-        | GuardKind::Registered(..)
-        | GuardKind::Named(..)
-        | GuardKind::Tensor(_)
-        | GuardKind::LayerState(_) => true,
-        GuardKind::Present
-        | GuardKind::Contiguous
-        | GuardKind::Apart(_)
-        | GuardKind::ApartFromAll(_)
-        | GuardKind::Unhooked
-        | GuardKind::PlainOptimizer
-        | GuardKind::Array(_)
-        | GuardKind::Outcome(_)
-        | GuardKind::SameAs(_)
-        | GuardKind::OtherThan(_)
-        | GuardKind::Quiet
-        | GuardKind::Never => false,
     }
 }
 

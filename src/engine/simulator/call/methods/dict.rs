@@ -67,7 +67,7 @@ fn state(t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<DictVar> {
 }
 
 fn key_error(t: &mut Tracer<'_>, key: VarId) -> Step<VarId> {
-    let class = t.original("builtins", "KeyError")?;
+    let class = t.builtin("KeyError")?;
     Err(Stop::Raise(exceptions::new(t, &class, vec![key])))
 }
 

@@ -1,9 +1,9 @@
 //! How the call of a known function or class is found: by one look-up of its identity.
 //!
 //! A row has a module, names in it, and what is done ([`Action`]). `python.rs` has builtins and the
-//! standard library, `paddle.rs` Paddle's functions, `numpy.rs` NumPy's. What is another object each
-//! time it is read, and what there is too much of, is found by [`FAMILIES`]. What is neither is
-//! inlined, or breaks the graph.
+//! standard library, `paddle.rs` Paddle's functions, `numpy.rs` NumPy's. What is another object
+//! each time it is read, and what there is too much of, is found by [`FAMILIES`]. What is neither
+//! is inlined, or breaks the graph.
 
 mod numpy;
 mod paddle;
@@ -18,6 +18,7 @@ use crate::frame::Modules;
 use crate::graph::Callee;
 use crate::obj::{Obj, text_of};
 use crate::reason::BreakKind;
+use crate::simulator::texts::{ASCII, REPR};
 use crate::simulator::{
     Kwargs, Step, Tracer, api, builtins, exceptions, fold, graph_arrays, made_arrays,
     numpy_scalars, provenance, tensors,
@@ -63,8 +64,8 @@ pub(in crate::simulator) enum Action {
 
 /// Module, names in it with blanks between them, and what is done with calls of those.
 ///
-/// `dict.fromkeys` is a method of a class, `f.<locals>.g` any function that `f` makes of the code of
-/// its `g`. A name that ends with `*` is of all C functions that begin so.
+/// `dict.fromkeys` is a method of a class, `f.<locals>.g` any function that `f` makes of the code
+/// of its `g`. A name that ends with `*` is of all C functions that begin so.
 type Row = (&'static str, &'static str, Action);
 
 /// Finds the call of something that is in no row; `None` where it is of another family.
@@ -285,7 +286,7 @@ fn folded<'py>(
 ) -> Step<VarId> {
     if let ([value], []) = (args, kwargs) {
         let name = text_of(function, "__name__");
-        if let "repr" | "ascii" = name.as_str() {
+        if let REPR | ASCII = name.as_str() {
             if let Some(text) = exceptions::shown(t, *value, &name)? {
                 return Ok(text);
             }

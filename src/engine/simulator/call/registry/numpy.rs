@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::frame::Modules;
+use crate::frame::{Modules, NUMPY};
 use crate::native;
 use crate::obj::text_of;
 use crate::simulator::made_arrays::LIMITS;
@@ -25,7 +25,7 @@ const OF_NUMBERS: &[&str] = &["prod", "sum", "max", "min", "mean", "amax", "amin
 
 /// What is NumPy's, and what is done with calls of it.
 pub(super) fn known(py: Python<'_>) -> PyResult<Vec<(Bound<'_, PyAny>, Action)>> {
-    let numpy = py.module("numpy")?;
+    let numpy = py.numpy()?;
     let ufunc = numpy.getattr("ufunc")?;
     let mut found = Vec::new();
     let namespace = numpy.getattr("__dict__")?.cast_into::<PyDict>()?;
@@ -53,7 +53,7 @@ pub(super) fn known(py: Python<'_>) -> PyResult<Vec<(Bound<'_, PyAny>, Action)>>
         };
         let module = text_of(&value, "__module__");
         // What a program has put in its place is not meant.
-        if module.is_empty() || module.starts_with("numpy") {
+        if module.is_empty() || module.starts_with(NUMPY) {
             let is_function = value.get_type().name()? == "_ArrayFunctionDispatcher";
             let of_numbers = is_function && OF_NUMBERS.contains(&name);
             let action = Action::NumPy {

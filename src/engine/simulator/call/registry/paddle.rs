@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::frame::Modules;
+use crate::frame::{Modules, OWN_PACKAGE};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::simulator::builtins::{one, wrong};
@@ -272,7 +272,7 @@ pub(super) const ROWS: &[Row] = &[
             if !(a.is_empty() && k.is_empty()) {
                 return wrong(t, "get_default_dtype");
             }
-            let v = t.py.module("paddle")?.call_method0("get_default_dtype")?;
+            let v = t.py.paddle()?.call_method0("get_default_dtype")?;
             Ok(t.constant(&v))
         }),
     ),
@@ -285,7 +285,7 @@ pub(super) const ROWS: &[Row] = &[
         }),
     ),
     (
-        "paddle_sot_rs",
+        OWN_PACKAGE,
         "graph_break",
         Simulate(|t, a, k| {
             let _ = k;
@@ -297,7 +297,7 @@ pub(super) const ROWS: &[Row] = &[
         }),
     ),
     (
-        "paddle_sot_rs",
+        OWN_PACKAGE,
         "is_compiling",
         Simulate(|t, a, k| {
             let _ = (a, k);
@@ -307,7 +307,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn shape_statement(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
-    let function = t.py.module("paddle")?.getattr("shape")?;
+    let function = t.py.paddle()?.getattr("shape")?;
     let callee = crate::graph::Callee::Api(Obj::from(function));
     tensors::capture(t, callee, None, &[tensor], &[], &mut |_| None)
 }

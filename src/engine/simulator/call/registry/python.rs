@@ -175,7 +175,7 @@ pub(super) const ROWS: &[Row] = &[
         "object",
         Simulate(|t, a, k| match (a, k) {
             ([], []) => {
-                let class = t.original("builtins", "object")?;
+                let class = t.builtin("object")?;
                 Ok(t.add(Kind::Object(ObjectVar::of(Obj::from(class)))))
             }
             _ => wrong(t, "object"),
@@ -269,7 +269,7 @@ pub(super) const ROWS: &[Row] = &[
             if !a.is_empty() {
                 return wrong(t, "SimpleNamespace");
             }
-            let class = t.py.module("types")?.getattr("SimpleNamespace")?;
+            let class = t.py.types()?.getattr("SimpleNamespace")?;
             let made = t.add(Kind::Object(ObjectVar::of(Obj::from(class))));
             for (name, value) in k {
                 attributes::write(t, made, name, Some(*value))?;

@@ -13,7 +13,8 @@ use crate::variables::Kind;
 use super::{Behind, Captured, Carried, Part};
 
 impl Captured<'_> {
-    /// Without a round, a variable is what it was; and a round may hand on another variable, or something from outside.
+    /// Without a round, a variable is what it was; and a round may hand on another variable, or
+    /// something from outside.
     fn note_aliases(
         &self,
         t: &mut Tracer<'_>,

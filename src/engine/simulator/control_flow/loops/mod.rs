@@ -1,5 +1,5 @@
-//! Loops on tensors as part of the graph: one round is simulated with placeholders for what differs from
-//! round to round, cut out of the graph, and becomes the body of one `while_loop`.
+//! Loops on tensors as part of the graph: one round is simulated with placeholders for what differs
+//! from round to round, cut out of the graph, and becomes the body of one `while_loop`.
 
 mod emit;
 mod grown;
@@ -33,8 +33,8 @@ struct Behind {
     returned: Option<(SymbolId, Vec<SymbolId>, Answer)>,
 }
 
-/// What changes inside of something that was there before the loop: an item of a list or dict, what a cell holds, or
-/// all of a tensor.
+/// What changes inside of something that was there before the loop: an item of a list or dict, what
+/// a cell holds, or all of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     of: VarId,
@@ -50,7 +50,8 @@ pub struct LoopRegion {
     pub body: Rc<FxHashSet<usize>>,
     /// Where its backward jumps lead to.
     pub header: usize,
-    /// Where control goes when the test holds. CPython may have copied the test: each copy leads here.
+    /// Where control goes when the test holds. CPython may have copied the test: each copy leads
+    /// here.
     start: usize,
     /// Where control goes when the test fails.
     pub exit: usize,
@@ -101,7 +102,8 @@ pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option
     let code = &*frame.code;
     let mut found = flow::loops(code);
     if let Some(region) = &frame.region {
-        // Its other tests are branches of its body, and those of loops around it: what leaves them leaves it.
+        // Its other tests are branches of its body, and those of loops around it: what leaves them
+        // leaves it.
         found.retain(|found| !found.body.contains(&region.header));
     }
     let iterates = |header: usize| {

@@ -1,4 +1,5 @@
-//! What differs from round to round is found by simulating rounds, until a round begins with what the last one left.
+//! What differs from round to round is found by simulating rounds, until a round begins with what
+//! the last one left.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -210,7 +211,8 @@ impl Captured<'_> {
                     if flows && !stops {
                         return refuse(t, "a tensor with a gradient is changed in place inside");
                     }
-                    // Of what is kept in front of the change in a round, the change itself is refused.
+                    // Of what is kept in front of the change in a round, the change itself is
+                    // refused.
                     let shares = way.aliases.iter().filter(|(_, of)| *of == symbol);
                     let mut same = shares.map(|(view, _)| *view).chain([symbol]);
                     let round = Statements::of_cut(&way.cut);
@@ -365,7 +367,8 @@ impl Captured<'_> {
                 }
                 let is_local = *slot < self.inside.code.localsplus.len();
                 if first.is_none() && is_local && !self.region.after.contains(slot) {
-                    // Each round binds it before it reads it: a read in front of that would have raised.
+                    // Each round binds it before it reads it: a read in front of that would have
+                    // raised.
                     continue;
                 }
                 settled = false;
@@ -414,7 +417,8 @@ impl Captured<'_> {
         Ok(settled)
     }
 
-    /// A local that is bound in each round, and read behind the loop: without a round, Python raises there.
+    /// A local that is bound in each round, and read behind the loop: without a round, Python
+    /// raises there.
     fn unbound(
         &self,
         t: &mut Tracer<'_>,

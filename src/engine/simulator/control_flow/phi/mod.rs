@@ -1,7 +1,8 @@
 //! What two ways through the code leave behind, as one.
 //!
-//! A [`Piece`] describes a value after the way it was made on was rolled back. Pieces of two ways become a
-//! [`Joined`] value: one that is the same on both, or results of the operation that chooses a way.
+//! A [`Piece`] describes a value after the way it was made on was rolled back. Pieces of two ways
+//! become a [`Joined`] value: one that is the same on both, or results of the operation that
+//! chooses a way.
 
 mod piece;
 
@@ -188,7 +189,8 @@ fn object(piece: &Piece) -> Option<VarId> {
     }
 }
 
-/// A plain tuple that was there before as its items, if either is one; `None` when there is nothing to open.
+/// A plain tuple that was there before as its items, if either is one; `None` when there is nothing
+/// to open.
 fn open_tuple(t: &mut Tracer<'_>, piece: &Piece) -> Option<Piece> {
     let (items, class) = tuple_carry::items(t, piece)?;
     class.is_none().then_some(Piece::Tuple(items, None))
@@ -202,7 +204,8 @@ pub fn same(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
     Ok(a.is(b) || a.get_type().is(b.get_type()) && shown(a)? == shown(b)? && a.eq(b)?)
 }
 
-/// Whether two dicts have the same keys in one order: of `1`, `True` and `1.0`, which are equal, each shows its own.
+/// Whether two dicts have the same keys in one order: of `1`, `True` and `1.0`, which are equal,
+/// each shows its own.
 pub fn same_keys<T>(t: &Tracer<'_>, a: &[(Key, Obj, T)], b: &[(Key, Obj, T)]) -> Step<bool> {
     if a.len() != b.len() {
         return Ok(false);
@@ -238,8 +241,8 @@ pub fn same_class(a: &Option<Obj>, b: &Option<Obj>) -> bool {
     }
 }
 
-/// Stops where gradients are off, and a way hands on a tensor that has them: behind it they flow to that tensor
-/// itself, past the operation. Those of a PyLayer flow as it says.
+/// Stops where gradients are off, and a way hands on a tensor that has them: behind it they flow to
+/// that tensor itself, past the operation. Those of a PyLayer flow as it says.
 pub fn keeps_no_gradient(t: &Tracer<'_>, meta: &TensorMeta, what: &str) -> Step<()> {
     if t.grad.enabled || meta.stop_gradient || t.grad.custom > 0 {
         return Ok(());

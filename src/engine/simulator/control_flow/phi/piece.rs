@@ -22,7 +22,8 @@ pub enum Piece {
     Same(VarId),
     /// A real object that was met on the way first, and where.
     Real(Obj, TrackerRef),
-    /// A tensor, and the object that is it: of two pieces of one way, one object under two names is one.
+    /// A tensor, and the object that is it: of two pieces of one way, one object under two names is
+    /// one.
     Tensor(SymbolId, Option<VarId>),
     /// A Python number that is a 0-d tensor of the graph.
     Number(SymbolId),
@@ -42,7 +43,8 @@ const DEEP: usize = 32;
 
 /// Describes a variable made since `mark`, or before.
 ///
-/// `seen` are the lists and dicts that were described before: one that is found twice must stay one object.
+/// `seen` are the lists and dicts that were described before: one that is found twice must stay one
+/// object.
 pub fn piece(
     t: &mut Tracer<'_>,
     id: Option<VarId>,
@@ -151,8 +153,8 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
     }
 }
 
-/// The real object of a variable and where it was found, where only that object will do: tensors, numbers and tuples
-/// are as good as new ones.
+/// The real object of a variable and where it was found, where only that object will do: tensors,
+/// numbers and tuples are as good as new ones.
 pub fn real(t: &mut Tracer<'_>, id: VarId) -> Option<(Obj, TrackerRef)> {
     t.realize(id);
     let free = matches!(
@@ -163,7 +165,8 @@ pub fn real(t: &mut Tracer<'_>, id: VarId) -> Option<(Obj, TrackerRef)> {
     Some((Obj::from(t.value(id)?), source))
 }
 
-/// The tensor of a piece in a block, and whether Python sees it as a number. Constant numbers are added to the block.
+/// The tensor of a piece in a block, and whether Python sees it as a number. Constant numbers are
+/// added to the block.
 pub fn symbol(
     t: &mut Tracer<'_>,
     cut: &mut Cut,
@@ -207,7 +210,7 @@ fn constant(
     let Some((dtype, meta)) = crate::simulator::tensor_scalar::number_meta(t, value)? else {
         return Ok(None);
     };
-    let full = Obj::from(t.py.module("paddle")?.getattr(FULL)?);
+    let full = Obj::from(t.py.paddle()?.getattr(FULL)?);
     let symbol = cut.constant(&full, value.clone(), dtype, meta.clone());
     Ok(Some((BlockOutput::Inner(symbol), meta, true)))
 }

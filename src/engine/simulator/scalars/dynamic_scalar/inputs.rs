@@ -21,8 +21,9 @@ use crate::simulator::{Step, Tracer, arguments, item, tensors};
 
 use super::{class, compare, is_open, may_be_large, now, number};
 
-/// An open number next to a tensor of this dtype, as one of the graph: `None` where a Python number does not
-/// simply take the dtype of the tensor, or the operator (`None`: a comparison) does not treat both alike.
+/// An open number next to a tensor of this dtype, as one of the graph: `None` where a Python number
+/// does not simply take the dtype of the tensor, or the operator (`None`: a comparison) does not
+/// treat both alike.
 pub fn operand(
     t: &mut Tracer<'_>,
     id: VarId,
@@ -53,8 +54,8 @@ pub fn operand(
     as_tensor(t, id, dtype)
 }
 
-/// Stops at a whole number that differs between calls and that a double may not hold: eager mode makes one of it, and
-/// rounds twice where the tensor has floats.
+/// Stops at a whole number that differs between calls and that a double may not hold: eager mode
+/// makes one of it, and rounds twice where the tensor has floats.
 pub fn check_double(t: &mut Tracer<'_>, id: VarId) -> Step<()> {
     if class(t, id) == Some(Type::Int) && !is_double(t, id)? {
         return t.stop(
@@ -65,7 +66,8 @@ pub fn check_double(t: &mut Tracer<'_>, id: VarId) -> Step<()> {
     Ok(())
 }
 
-/// A whole number of the graph as the double that eager mode makes of it, where that may be another number.
+/// A whole number of the graph as the double that eager mode makes of it, where that may be another
+/// number.
 pub fn rounded(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) -> Step<SymbolId> {
     let whole = t
         .graph
@@ -119,7 +121,8 @@ pub fn always_tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option
     }
 }
 
-/// Whether a number that is known has digits that a program would lose: it keeps those next to tensors as floats.
+/// Whether a number that is known has digits that a program would lose: it keeps those next to
+/// tensors as floats.
 fn rounds(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> bool {
     let class = class(t, id);
     let Some(value) = t.const_value(id) else {
@@ -146,7 +149,7 @@ pub fn is_single_int(value: i64) -> bool {
 
 /// A tensor of these dims that has the digits of a number that is known.
 pub fn filled(t: &mut Tracer<'_>, dims: &[i64], id: VarId, dtype: DType) -> Step<VarId> {
-    let full = Obj::from(t.py.module("paddle")?.getattr(FULL)?);
+    let full = Obj::from(t.py.paddle()?.getattr(FULL)?);
     let dims = dims.iter().map(|dim| t.int(*dim)).collect();
     let args = [t.add(Kind::List(dims)), id, t.str(dtype.as_str())];
     tensors::capture(t, Callee::Api(full), None, &args, &[], &mut |_| None)
@@ -184,8 +187,9 @@ pub fn in_graph(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     }
 }
 
-/// The product of a tensor of floats and a number that the graph does not know. It is Paddle's `scale`, as with
-/// numbers that are known: a product of two tensors has other zeros, and rounds the number first.
+/// The product of a tensor of floats and a number that the graph does not know. It is Paddle's
+/// `scale`, as with numbers that are known: a product of two tensors has other zeros, and rounds
+/// the number first.
 pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     let (tensor, number_id) = if let Kind::Tensor(_) = t.kind(a) {
         (a, b)
@@ -217,7 +221,7 @@ pub fn scaled(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
     if !matches!(known, Some(DType::Int64 | DType::Float64)) {
         return Ok(None);
     }
-    let scale = Obj::from(t.py.module("paddle")?.getattr("scale")?);
+    let scale = Obj::from(t.py.paddle()?.getattr("scale")?);
     let factor = t.add(Kind::SymNumber(symbol));
     let args = [tensor, factor];
     tensors::capture(t, Callee::Api(scale), None, &args, &[], &mut |_| None).map(Some)
@@ -265,7 +269,7 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
 pub fn tensor_of<'py>(py: Python<'py>, value: Value, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
     static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let full = FUNCTION
-        .get_or_try_init(py, || py.module("paddle")?.getattr(FULL).map(Bound::unbind))?
+        .get_or_try_init(py, || py.paddle()?.getattr(FULL).map(Bound::unbind))?
         .bind(py);
     let shape: [i64; 0] = [];
     let dtype = PyString::intern(py, dtype.as_str());

@@ -1,4 +1,5 @@
-//! Truth values and whole numbers that only the graph knows: Python sees a `bool` or an `int`, the graph a tensor of no dims.
+//! Truth values and whole numbers that only the graph knows: Python sees a `bool` or an `int`, the
+//! graph a tensor of no dims.
 
 pub mod graph_arrays;
 pub(in crate::simulator) mod known;
@@ -13,7 +14,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use smallvec::SmallVec;
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::frame::Modules;
+use crate::frame::{Modules, PADDLE};
 use crate::graph::{Arg, Callee, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
 use crate::ops::{ASTYPE, FULL, TO_TENSOR};
@@ -73,7 +74,7 @@ fn truth_of_tensor(t: &mut Tracer<'_>, symbol: SymbolId, dtype: DType) -> Step<S
     }
     let py = t.py;
     let positive = POSITIVE.get_or_try_init(py, || -> PyResult<bool> {
-        let negative = py.module("paddle")?.call_method1(TO_TENSOR, (-1.0,))?;
+        let negative = py.paddle()?.call_method1(TO_TENSOR, (-1.0,))?;
         Ok(!negative.is_truthy()?)
     })?;
     if !positive {
@@ -122,7 +123,8 @@ pub(in crate::simulator) fn method(
     }
 }
 
-/// The dtype (for `paddle.full`) and metadata of a Python number in a graph; `None` when it cannot be one.
+/// The dtype (for `paddle.full`) and metadata of a Python number in a graph; `None` when it cannot
+/// be one.
 pub fn number_meta(t: &Tracer<'_>, value: &Obj) -> Step<Option<(Obj, TensorMeta)>> {
     let value = value.bind(t.py);
     let dtype = if value.is_exact_instance_of::<PyBool>() {
@@ -163,11 +165,11 @@ pub fn number(t: &mut Tracer<'_>, value: &Obj) -> Step<Option<SymbolId>> {
         Arg::Const(value.clone()),
         Arg::Const(dtype),
     ];
-    Ok(function(t, "paddle", FULL, args)?.as_symbol())
+    Ok(function(t, PADDLE, FULL, args)?.as_symbol())
 }
 
-/// The operands of an operator (`None`: a comparison). A number next to a tensor takes the tensor's dtype, as Python
-/// numbers do.
+/// The operands of an operator (`None`: a comparison). A number next to a tensor takes the tensor's
+/// dtype, as Python numbers do.
 pub fn as_operands(
     t: &mut Tracer<'_>,
     op: Option<BinOp>,
@@ -187,8 +189,8 @@ pub fn as_operands(
     Ok((a, b))
 }
 
-/// A tensor of whole numbers next to a number of the graph that it is divided by, or divides: eager mode divides floats,
-/// and the dtype of the tensor may not hold the number.
+/// A tensor of whole numbers next to a number of the graph that it is divided by, or divides: eager
+/// mode divides floats, and the dtype of the tensor may not hold the number.
 fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
     let Kind::Tensor(tensor) = t.kind(id).clone() else {
         return Ok(id);
@@ -210,8 +212,8 @@ fn dividend(t: &mut Tracer<'_>, id: VarId, number: VarId) -> Step<VarId> {
     arguments::from_arg(t, &Arg::Symbol(symbol), &[])
 }
 
-/// Whether eager mode makes a double of a whole number before that gets the dtype of the tensor. `first`: the number is
-/// the left operand.
+/// Whether eager mode makes a double of a whole number before that gets the dtype of the tensor.
+/// `first`: the number is the left operand.
 fn goes_through_double(op: Option<BinOp>, first: bool) -> bool {
     match op {
         Some(BinOp::Add | BinOp::Sub | BinOp::Mul) => true,
@@ -234,7 +236,8 @@ fn number_like(
         );
     }
     let dtype = |t: &Tracer<'_>, symbol| t.graph.meta(symbol).map(|meta| meta.dtype);
-    // Eager mode makes a dim of its own where it divides by numbers: a tensor of none would stay one.
+    // Eager mode makes a dim of its own where it divides by numbers: a tensor of none would stay
+    // one.
     let without_dims = t
         .graph
         .meta(tensor)
@@ -310,8 +313,8 @@ pub(in crate::simulator) fn on_numbers(
     Ok(Some(t.add(Kind::SymNumber(symbol))))
 }
 
-/// An operand of a number without dims: a division of or by a constant that rounds down would make a
-/// dim, as in eager mode.
+/// An operand of a number without dims: a division of or by a constant that rounds down would make
+/// a dim, as in eager mode.
 pub(in crate::simulator) fn quotient_part(
     t: &mut Tracer<'_>,
     name: &str,
@@ -353,7 +356,8 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
     }
     let (forward, reflected) = (format!("__{}__", op.stem()), format!("__r{}__", op.stem()));
     let made = on_numbers(t, a, b, &forward, &reflected)?;
-    // Numbers of the graph are small, and remain so for as many steps as a program takes: no check for those.
+    // Numbers of the graph are small, and remain so for as many steps as a program takes: no check
+    // for those.
     let step = [a, b].into_iter().any(|id| {
         let known = t.const_value(id).map(|value| value.extract::<i64>());
         matches!(known, Some(Ok(step)) if step.unsigned_abs() <= item::STEP)
@@ -401,7 +405,8 @@ fn ends(t: &mut Tracer<'_>, args: &[VarId]) -> Option<[VarId; 3]> {
     }
 }
 
-/// `range()` with tensors or open dims among its ends; `None` when there are none, or control flow is not captured.
+/// `range()` with tensors or open dims among its ends; `None` when there are none, or control flow
+/// is not captured.
 pub fn range(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let captured = args.iter().any(|arg| {
         let is_dim = matches!(t.kind(*arg), Kind::Int(_)) && arguments::depends_on_dims(t, *arg);

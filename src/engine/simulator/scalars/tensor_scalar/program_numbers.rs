@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::BUILTINS;
 use crate::graph::{Arg, Callee, DType, StatementIr, SymbolId};
 use crate::obj::{self, Obj};
 use crate::tracker::number::{Number, Type};
@@ -178,8 +179,8 @@ const FUNCTIONS: &[(&str, &str, Takes)] = &[
     ("math", "log10", Takes::Float),
     ("math", "exp", Takes::Float),
     ("math", "isqrt", Takes::Either),
-    ("builtins", "abs", Takes::Either),
-    ("builtins", "round", Takes::Float),
+    (BUILTINS, "abs", Takes::Either),
+    (BUILTINS, "round", Takes::Float),
 ];
 
 /// What a pure function of Python answers to a number that the graph has, or makes of open dims;
@@ -262,13 +263,13 @@ fn of_two(
     b: VarId,
 ) -> Step<Option<VarId>> {
     let classes = [a, b].map(|id| numbers_class(t, id));
-    if obj::is_attr(function, "builtins", "pow") {
+    if obj::is_attr(function, BUILTINS, "pow") {
         return powers::of(t, a, b);
     }
     if obj::is_attr(function, "math", "pow") && !classes.contains(&None) {
         return powers::of_floats(t, a, b);
     }
-    if !obj::is_attr(function, "builtins", "divmod") || classes != [Some(Type::Int); 2] {
+    if !obj::is_attr(function, BUILTINS, "divmod") || classes != [Some(Type::Int); 2] {
         return Ok(None);
     }
     let mut parts = Vec::with_capacity(2);
@@ -390,7 +391,7 @@ fn named(t: &Tracer<'_>, number: &Number) -> Number<String> {
     })
 }
 
-/// What the program takes for granted, in the order in which it is found; see [`assumed`].
+/// What the program takes for granted, in the order in which it is found; see `assumed`.
 pub fn assumptions(py: Python<'_>, sir: &StatementIr) -> Vec<String> {
     let mut found = Vec::new();
     for it in &sir.statements {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
-use crate::frame::Modules;
+use crate::frame::{BUILTINS, Modules};
 use crate::guard::GuardKind;
 use crate::native;
 use crate::obj::{Obj, getter_of, is_attr, is_builtin_method, is_enumeration, is_named, of_type};
@@ -182,7 +182,7 @@ fn property_of_meta<'py>(
 fn may_run_code(getter: &Bound<'_, PyAny>) -> bool {
     if is_builtin_method(getter) {
         let owner = getter.getattr("__objclass__");
-        return owner.is_ok_and(|owner| is_attr(&owner, "builtins", descriptors::CLASS_METHOD));
+        return owner.is_ok_and(|owner| is_attr(&owner, BUILTINS, descriptors::CLASS_METHOD));
     }
     !is_of_enum_module(getter)
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyModule, PyTuple, PyType};
 
+use crate::frame::COLLECTIONS;
 use crate::guard::GuardKind;
 use crate::native;
 use crate::obj::{Obj, getter_of, is_builtin_method, is_named, text_of};
@@ -449,5 +450,5 @@ fn is_of_named_tuples(found: &Bound<'_, PyAny>) -> bool {
     let tuples = found.py().get_type::<PyTuple>();
     let is_method = is_builtin_method(found);
     is_method && found.getattr("__objclass__").is_ok_and(|of| of.is(&tuples))
-        || provenance::is_from(found, "collections")
+        || provenance::is_from(found, COLLECTIONS)
 }

@@ -20,7 +20,8 @@ use super::get_special;
 use super::instance::{instance_dict, instance_value};
 use super::lookup::{class_of, guard_type_attr, is_generic, lookup};
 
-/// Whether a function keeps this as it is, and nothing about it changes: not what it runs, nor what it checks.
+/// Whether a function keeps this as it is, and nothing about it changes: not what it runs, nor what
+/// it checks.
 fn is_kept_by_functions(t: &mut Tracer<'_>, name: &str, value: VarId) -> bool {
     match name {
         "__name__" | "__qualname__" => t.const_str(value).is_some(),

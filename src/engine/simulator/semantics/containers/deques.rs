@@ -73,7 +73,7 @@ const KEEPS_LENGTH: [&str; 2] = ["__setitem__", "reverse"];
 
 /// `collections.deque`.
 fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
-    Ok(py.module("collections")?.getattr("deque")?.cast_into()?)
+    Ok(py.collections()?.getattr("deque")?.cast_into()?)
 }
 
 /// Whether a class is this one, and none of its subclasses.

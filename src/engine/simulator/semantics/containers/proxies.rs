@@ -29,7 +29,7 @@ pub fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     if !is_dict || t.vars.get(*dict).owner.is_some() {
         return t.unsupported("a proxy of another mapping than a dict");
     }
-    let class = t.py.module("types")?.getattr(NAME)?;
+    let class = t.py.types()?.getattr(NAME)?;
     Ok(t.add(Kind::Object(ObjectVar {
         contents: Some(*dict),
         ..ObjectVar::of(Obj::from(class))

@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyFrozenSet, PyTuple};
 use rustc_hash::FxHashSet;
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::COLLECTIONS;
 use crate::obj::is_attr;
 use crate::reason::BreakId;
 use crate::simulator::methods::row::{MethodCall, MethodRow};
@@ -252,8 +253,7 @@ fn as_it_is(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
 
 /// Whether a dict is no instance of a subclass of the user's.
 fn is_exact(t: &mut Tracer<'_>, dict: VarId) -> bool {
-    let ordered =
-        |value: &Bound<'_, PyAny>| is_attr(&value.get_type(), "collections", "OrderedDict");
+    let ordered = |value: &Bound<'_, PyAny>| is_attr(&value.get_type(), COLLECTIONS, "OrderedDict");
     t.vars.get(dict).owner.is_none()
         && t.value(dict)
             .is_none_or(|value| value.is_exact_instance_of::<PyDict>() || ordered(&value))

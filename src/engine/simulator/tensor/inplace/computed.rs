@@ -275,7 +275,7 @@ fn lies_apart(t: &mut Tracer<'_>, tensor: VarId) -> PyResult<bool> {
             return Ok(false);
         }
         let other = input.value.bind(t.py);
-        if !abi::are_apart(t.py, real.bind(t.py).as_ptr(), other.as_ptr()) {
+        if !abi::are_apart(t.py, real.bind(t.py).into(), other.into()) {
             return Ok(false);
         }
         others.push((input.tracker.clone(), Obj::from(other.get_type())));

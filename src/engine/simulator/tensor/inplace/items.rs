@@ -88,7 +88,7 @@ fn as_places(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<VarId> {
     if places.is_empty() || places.len() > MOST_PLACES {
         return Ok(key);
     }
-    let made = t.py.module("paddle")?.getattr(TO_TENSOR)?;
+    let made = t.py.paddle()?.getattr(TO_TENSOR)?;
     let made = made.call1((places,))?;
     Ok(t.constant(&made))
 }

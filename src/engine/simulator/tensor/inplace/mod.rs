@@ -19,7 +19,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
-use crate::frame::Modules;
+use crate::frame::{Modules, PADDLE};
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
 use crate::ops::{Fact, WHERE, facts, knows, said};
@@ -95,7 +95,7 @@ pub fn function(
     }
     let home = match module.starts_with("paddle.nn.functional") {
         true => "paddle.nn.functional",
-        false => "paddle",
+        false => PADDLE,
     };
     let Ok(function) = t.py.module(home)?.getattr(form) else {
         return Ok(None);
@@ -150,7 +150,7 @@ fn choose(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<Va
     if !plain || shares || !is_captured(t, *x, items::SET)? {
         return Ok(None);
     }
-    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr(WHERE)?));
+    let callee = Callee::Api(Obj::from(t.py.paddle()?.getattr(WHERE)?));
     let result = tensors::capture(t, callee, None, args, kwargs, &mut |_| None)?;
     replace(t, *x, result)
 }

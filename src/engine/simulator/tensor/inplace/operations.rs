@@ -28,7 +28,7 @@ pub(super) fn is_copy(form: &str) -> bool {
 
 /// One number everywhere: what `fill_` makes.
 pub(super) fn filled(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<VarId> {
-    let callee = Callee::Api(Obj::from(t.py.module("paddle")?.getattr(FULL_LIKE)?));
+    let callee = Callee::Api(Obj::from(t.py.paddle()?.getattr(FULL_LIKE)?));
     tensors::capture(t, callee, None, &[tensor, value], &[], &mut |_| None)
 }
 

@@ -99,8 +99,8 @@ struct Hook {
 }
 
 impl Hook {
-    /// `function(layer, inputs, output)`, or with the keyword arguments behind the inputs. What goes over the hooks of the layer
-    /// finds that they changed.
+    /// `function(layer, inputs, output)`, or with the keyword arguments behind the inputs. What
+    /// goes over the hooks of the layer finds that they changed.
     fn call(
         &self,
         t: &mut Tracer<'_>,
@@ -142,7 +142,8 @@ fn of_layer<'py>(
     Ok(found.into_iter().map(hook).collect())
 }
 
-/// The items of one of these dictionaries in order, under the numbers of hooks; the numbers are guarded.
+/// The items of one of these dictionaries in order, under the numbers of hooks; the numbers are
+/// guarded.
 fn entries<'py>(
     t: &mut Tracer<'py>,
     layer: &Bound<'py, PyAny>,
@@ -184,7 +185,7 @@ fn named_arguments(t: &mut Tracer<'_>, kwargs: &Kwargs) -> Step<VarId> {
 
 /// `isinstance(result, tuple)`
 fn is_tuple(t: &mut Tracer<'_>, result: VarId) -> Step<bool> {
-    let tuple = t.original("builtins", "tuple")?;
+    let tuple = t.builtin("tuple")?;
     let tuple = t.constant(&tuple);
     is_instance(t, result, tuple)
 }

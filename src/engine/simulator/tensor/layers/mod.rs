@@ -51,9 +51,10 @@ pub(in crate::simulator) fn registry<'py>(
         .ok()
 }
 
-/// The items in the order Python iterates them; `None` for classes of dictionaries that may iterate as they like.
+/// The items in the order Python iterates them; `None` for classes of dictionaries that may iterate
+/// as they like.
 fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> {
-    let ordered = dict.py().module("collections")?.getattr("OrderedDict")?;
+    let ordered = dict.py().collections()?.getattr("OrderedDict")?;
     if !(dict.is_exact_instance_of::<PyDict>() || dict.get_type().is(&ordered)) {
         return Ok(None);
     }
@@ -63,7 +64,8 @@ fn in_order<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Option<Vec<Item<'py>>>> 
 /// Where a layer keeps its parts.
 pub const REGISTRIES: [&str; 3] = ["_parameters", "_sub_layers", "_buffers"];
 
-/// Whether the program wrote to one of these dictionaries of a layer: the real one does not have that yet.
+/// Whether the program wrote to one of these dictionaries of a layer: the real one does not have
+/// that yet.
 fn is_changed(t: &Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) -> bool {
     t.vars.mutated().iter().any(|id| {
         let var = t.vars.get(*id);
@@ -97,7 +99,8 @@ fn is_changed_below(t: &Tracer<'_>, layer: &Bound<'_, PyAny>) -> bool {
         })
 }
 
-/// Stops where the program wrote to one of these dictionaries of a layer: what follows sees the real one.
+/// Stops where the program wrote to one of these dictionaries of a layer: what follows sees the
+/// real one.
 fn refuse_changed(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) -> Step<()> {
     match is_changed(t, layer, names) {
         true => t.stop(
@@ -108,7 +111,8 @@ fn refuse_changed(t: &mut Tracer<'_>, layer: &Bound<'_, PyAny>, names: &[&str]) 
     }
 }
 
-/// Called where a tensor becomes an attribute of a layer: the dictionaries it may go to are the layer's own.
+/// Called where a tensor becomes an attribute of a layer: the dictionaries it may go to are the
+/// layer's own.
 pub fn note_registries<'py>(
     t: &mut Tracer<'py>,
     layer: &Bound<'py, PyAny>,
@@ -131,7 +135,8 @@ fn made_buffer(t: &mut Tracer<'_>, layer: VarId, name: &str) -> Option<VarId> {
     }
 }
 
-/// Whether these methods of a class are Paddle's own, so that what they do is known; guards that they stay what they are.
+/// Whether these methods of a class are Paddle's own, so that what they do is known; guards that
+/// they stay what they are.
 fn has_own(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, methods: &[&str]) -> bool {
     classes::guard_names(t, class, methods);
     methods
@@ -170,8 +175,9 @@ fn is_below(layer: &Bound<'_, PyAny>, part: &Bound<'_, PyAny>) -> bool {
     })
 }
 
-/// Whether a layer of Paddle's that was passed has no parameters, buffers, layers and hooks: then what is captured with it
-/// holds for any other of the same class and with the same attributes, such as the one that the next call makes.
+/// Whether a layer of Paddle's that was passed has no parameters, buffers, layers and hooks: then
+/// what is captured with it holds for any other of the same class and with the same attributes,
+/// such as the one that the next call makes.
 pub fn may_be_another(layer: &Bound<'_, PyAny>, source: Option<&TrackerRef>) -> bool {
     let passed = source.is_some_and(|source| matches!(**source, Tracker::Local { .. }));
     let empty = |which: &str| registry(layer, which).map(|parts| parts.is_empty());

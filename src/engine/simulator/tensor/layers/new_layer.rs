@@ -1,4 +1,5 @@
-//! Layers that the frame makes: slices of containers, and layers that are only functions with settings.
+//! Layers that the frame makes: slices of containers, and layers that are only functions with
+//! settings.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -24,8 +25,8 @@ const METHODS: &[&str] = &[
     "forward",
 ];
 
-/// `LayerList(layers)` and `Sequential(*layers)` of layers that exist, which is how those are sliced; `None` for
-/// everything else.
+/// `LayerList(layers)` and `Sequential(*layers)` of layers that exist, which is how those are
+/// sliced; `None` for everything else.
 pub fn instantiate(
     t: &mut Tracer<'_>,
     class: &Bound<'_, PyType>,
@@ -81,7 +82,8 @@ fn is_simple(class: &Bound<'_, PyType>) -> PyResult<bool> {
     Ok(found.is_some_and(|row| !row.1.iter().any(|other| name == *other)))
 }
 
-/// A new layer that is only a function with settings: `Softmax(axis=1)`. The graph has one made at translation.
+/// A new layer that is only a function with settings: `Softmax(axis=1)`. The graph has one made at
+/// translation.
 fn simple(
     t: &mut Tracer<'_>,
     class: &Bound<'_, PyType>,
@@ -124,7 +126,8 @@ fn simple(
     Ok(Some(id))
 }
 
-/// The lists among the arguments of a layer, which may keep them; `None` where they are not the frame's, or hold what may change.
+/// The lists among the arguments of a layer, which may keep them; `None` where they are not the
+/// frame's, or hold what may change.
 fn lists(t: &mut Tracer<'_>, args: &[VarId]) -> Option<Vec<VarId>> {
     let mut lists = Vec::new();
     for &arg in args {

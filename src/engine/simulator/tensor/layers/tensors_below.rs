@@ -31,7 +31,7 @@ impl TensorsBelow {
 
     /// The first place of each counts.
     fn add(&mut self, layer: &Bound<'_, PyAny>, source: &TrackerRef) -> PyResult<()> {
-        let tensor = layer.py().module("paddle")?.getattr("Tensor")?;
+        let tensor = layer.py().paddle()?.getattr("Tensor")?;
         let mut note = |value: &Bound<'_, PyAny>, tracker: &dyn Fn() -> TrackerRef| {
             let address = value.as_ptr() as usize;
             self.0.entry(address).or_insert_with(tracker);

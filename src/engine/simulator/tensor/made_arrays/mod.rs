@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
 
 use crate::abi;
 use crate::bytecode::BinOp;
-use crate::frame::Modules;
+use crate::frame::{Modules, NUMPY};
 use crate::native;
 use crate::obj::{Obj, is_attr};
 use crate::reason::{BreakId, BreakKind};
@@ -108,7 +108,7 @@ fn convert<'py>(
 }
 
 fn is_dtype(py: Python<'_>, value: &Bound<'_, PyAny>) -> bool {
-    let dtype = py.module("numpy").and_then(|numpy| numpy.getattr("dtype"));
+    let dtype = py.numpy().and_then(|numpy| numpy.getattr("dtype"));
     dtype.is_ok_and(|dtype| value.is_instance(&dtype).unwrap_or(false))
 }
 
@@ -123,7 +123,7 @@ pub fn of_existing(
     value: &Bound<'_, PyAny>,
     source: Option<&TrackerRef>,
 ) -> Option<ArrayVar> {
-    if !t.options.forward_only || source.is_none() || !abi::is_array(t.py, value.as_ptr()) {
+    if !t.options.forward_only || source.is_none() || !abi::is_array(t.py, value.into()) {
         return None;
     }
     let copy = || -> PyResult<Option<Obj>> {
@@ -200,11 +200,11 @@ fn made<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>, from: &[VarId]) -> 
     if tracer::is_plain_constant(value) || native::is_scalar(value) {
         return Ok(t.constant(value));
     }
-    if !abi::is_array(t.py, value.as_ptr()) {
+    if !abi::is_array(t.py, value.into()) {
         let class = value.get_type();
         if LIMITS
             .split_whitespace()
-            .any(|name| is_attr(&class, "numpy", name))
+            .any(|name| is_attr(&class, NUMPY, name))
         {
             return Ok(t.constant(value));
         }
@@ -224,7 +224,7 @@ fn made<'py>(t: &mut Tracer<'py>, value: &Bound<'py, PyAny>, from: &[VarId]) -> 
         if other.is(value) {
             return Ok(*id);
         }
-        let numpy = t.py.module("numpy")?;
+        let numpy = t.py.numpy()?;
         if numpy
             .call_method1("may_share_memory", (value, &other))?
             .is_truthy()?
@@ -355,7 +355,7 @@ pub fn binary(
     if !are_numbers(&given) {
         return Ok(None);
     }
-    let function = t.original("operator", &name)?;
+    let function = t.operator(&name)?;
     write(t, a, &function, given).map(Some)
 }
 
@@ -376,7 +376,7 @@ pub fn operator(t: &mut Tracer<'_>, name: &str, args: &[VarId]) -> Step<Option<V
     if !given.arrays.is_empty() && !are_numbers(&given) {
         return Ok(None);
     }
-    let function = t.original("operator", name)?;
+    let function = t.operator(name)?;
     answer(t, &function, given).map(Some)
 }
 
@@ -395,7 +395,7 @@ pub fn get_item(t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
             "an index of an array that is not known",
         );
     };
-    let function = t.original("operator", "getitem")?;
+    let function = t.operator("getitem")?;
     answer(t, &function, given)
 }
 
@@ -404,7 +404,7 @@ pub fn set_item(t: &mut Tracer<'_>, id: VarId, key: VarId, value: VarId) -> Step
     let Some(given) = Given::new(t, &[key, value], &[]) else {
         return t.stop(BreakId::NumPyArray, "an item of an array that is not known");
     };
-    let function = t.original("operator", "setitem")?;
+    let function = t.operator("setitem")?;
     write(t, id, &function, given).map(drop)
 }
 

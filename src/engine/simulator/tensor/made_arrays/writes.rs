@@ -79,7 +79,7 @@ fn owner<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let mut owner = array.clone();
     loop {
         let base = owner.getattr("base")?;
-        if !abi::is_array(base.py(), base.as_ptr()) {
+        if !abi::is_array(base.py(), (&base).into()) {
             return Ok(owner);
         }
         owner = base;
@@ -116,7 +116,5 @@ fn within<'py>(
     named.set_item("strides", part.getattr("strides")?)?;
     named.set_item("offset", address(part)? - address(whole)?)?;
     named.set_item("buffer", copy)?;
-    py.module("numpy")?
-        .getattr("ndarray")?
-        .call((), Some(&named))
+    py.numpy()?.getattr("ndarray")?.call((), Some(&named))
 }

@@ -107,7 +107,8 @@ pub(in crate::simulator) fn set_slice(
     };
     let (start, stop, _): (usize, usize, i64) =
         slice.call_method1("indices", (items.len(),))?.extract()?;
-    // What the values come from may have changed the list meanwhile; its bounds stay those of before.
+    // What the values come from may have changed the list meanwhile; its bounds stay those of
+    // before.
     let Kind::List(items) = t.kind(list).clone() else {
         return t.stop(BreakId::Subscript, "a list that became something else");
     };
@@ -124,8 +125,8 @@ pub(in crate::simulator) fn set_slice(
     Ok(())
 }
 
-/// An iterator over a dict notices keys that went away, even when others came: the interpreter decides. That of an
-/// `OrderedDict` does from the start.
+/// An iterator over a dict notices keys that went away, even when others came: the interpreter
+/// decides. That of an `OrderedDict` does from the start.
 pub fn refuse_iterated(t: &Tracer<'_>, dict: VarId) -> Step<()> {
     let is_ordered = if let Kind::Dict(dict) = t.vars.kind(dict) {
         comparisons::is_ordered(t, dict)

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyFunction, PyType};
 
-use crate::frame::Modules;
+use crate::frame::{BUILTINS, Modules};
 use crate::graph::{Callee, Region, Statement};
 use crate::guard::GuardKind;
 use crate::obj::Obj;
+use crate::paddle::is_name_of_paddle;
 use crate::reason::BreakId;
 use crate::simulator::{
     Step, Tracer, alias_analysis, attributes, carried_aliases, classes, device, program_numbers,
@@ -219,5 +220,5 @@ pub(in crate::simulator) fn is_users(t: &mut Tracer<'_>, name: &str) -> bool {
         return !provenance::is_of_paddle(&found);
     }
     let module = found.getattr("__module__").and_then(|of| of.extract());
-    module.is_ok_and(|of: String| !provenance::is_name_of_paddle(&of) && of != "builtins")
+    module.is_ok_and(|of: String| !is_name_of_paddle(&of) && of != BUILTINS)
 }

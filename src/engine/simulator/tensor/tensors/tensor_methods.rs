@@ -240,11 +240,7 @@ pub fn method(
     if let Some(tensor) = keeps_shape(t, name, &[&[tensor], args].concat(), kwargs)? {
         return Ok(tensor);
     }
-    if let Some(function) =
-        t.py.module("paddle")?
-            .getattr("Tensor")?
-            .getattr_opt(name)?
-    {
+    if let Some(function) = t.py.paddle()?.getattr("Tensor")?.getattr_opt(name)? {
         let given: Vec<VarId> = [&[tensor], args].concat();
         crate::simulator::api::check_asked(t, &function, &given, kwargs)?;
     }

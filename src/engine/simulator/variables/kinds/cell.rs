@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::frame::TYPES;
 use crate::reason::Break;
 use crate::simulator::{Step, Tracer};
 
@@ -48,7 +49,7 @@ impl Protocol for CellVar {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
-        to.call_type("types", "CellType", 0, |_| Ok(()))?;
+        to.call_type(TYPES, "CellType", 0, |_| Ok(()))?;
         to.keep(id)?;
         if let Self::Full(value) = self {
             to.call_helper("set_cell", 2, |to| {

@@ -137,7 +137,7 @@ impl Protocol for DictVar {
             protocol::set_item(t, id, key, value)?;
             return Ok(value);
         }
-        let class = t.original("builtins", "KeyError")?;
+        let class = t.builtin("KeyError")?;
         Err(Stop::Raise(exceptions::new(t, &class, vec![key])))
     }
 
@@ -324,7 +324,7 @@ impl Protocol for DictView {
         let ordered = comparisons::is_ordered(t, t.vars.kind(self.0).dict()?);
         let made = match ordered {
             true => {
-                t.py.module("collections")
+                t.py.collections()
                     .ok()?
                     .getattr("OrderedDict")
                     .ok()?

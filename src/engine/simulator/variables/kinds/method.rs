@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::frame::Modules;
+use crate::frame::{Modules, TYPES};
 use crate::obj::{Obj, is_builtin_method};
 use crate::reason::Break;
 use crate::simulator::call::call;
@@ -34,7 +34,7 @@ impl Protocol for Method {
     }
 
     fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        t.py.module("types")
+        t.py.types()
             .ok()?
             .getattr("MethodType")
             .ok()?
@@ -55,7 +55,7 @@ impl Protocol for Method {
         if binds_itself(to.tracer(), self.function) {
             to.call_helper("bind", 2, |to| to.values(&parts))?;
         } else {
-            to.call_type("types", "MethodType", 2, |to| to.values(&parts))?;
+            to.call_type(TYPES, "MethodType", 2, |to| to.values(&parts))?;
         }
         Ok(false)
     }
@@ -197,7 +197,7 @@ impl Protocol for Super<'_> {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_type("builtins", SUPER, 2, |to| {
+        to.call_builtin(SUPER, 2, |to| {
             to.code().load_const(self.class)?;
             to.value(self.receiver)
         })?;

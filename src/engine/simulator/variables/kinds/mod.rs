@@ -52,7 +52,7 @@ pub use opaque::{Lazy, Opaque};
 pub use partial::Partial;
 pub use range::{NumberRange, RANGE, Range};
 pub use set::SetVar;
-pub use slice::{SLICE, Slice};
+pub use slice::{PARTS, SLICE, Slice};
 pub use stand_in::StandIn;
 pub use tensor::{TensorVar, View};
 pub use text::{Text, TextPart};

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::OPERATOR;
 use crate::graph::{Arg, DType, SymbolId};
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
@@ -228,7 +229,7 @@ impl Protocol for Float {
 fn computed<'py, R: Rebuild<'py>>(number: NumberVar, to: &mut R) -> Result<bool, Break> {
     match number {
         NumberVar::Made(op, a, b) => {
-            to.call_type("operator", op.stem(), 2, |to| to.values(&[a, b]))?;
+            to.call_type(OPERATOR, op.stem(), 2, |to| to.values(&[a, b]))?;
         }
         NumberVar::Called(function, a, b) => {
             let args: Vec<VarId> = [Some(a), b].into_iter().flatten().collect();

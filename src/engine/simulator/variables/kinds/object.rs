@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString, PyType};
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::TYPES;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
@@ -142,7 +143,7 @@ impl Protocol for ObjectVar {
             self.contents,
             proxies::is_exact(self.class.bind(to.tracer().py)),
         ) {
-            to.call_type("types", proxies::NAME, 1, |to| to.value(shown))?;
+            to.call_type(TYPES, proxies::NAME, 1, |to| to.value(shown))?;
             return Ok(false);
         }
         match self.base {

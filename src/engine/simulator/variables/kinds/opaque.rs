@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyType};
 
 use crate::bytecode::CmpOp;
+use crate::frame::BUILTINS;
 use crate::obj::module_and_name;
 use crate::reason::Break;
 use crate::simulator::{
@@ -157,7 +158,8 @@ impl Protocol for Opaque {
     }
 }
 
-/// Whether its class, one of C code, which is guarded, says nothing about the truth of its instances.
+/// Whether its class, one of C code, which is guarded, says nothing about the truth of its
+/// instances.
 fn is_always_true(t: &mut Tracer<'_>, value: VarId) -> bool {
     t.type_of(value).is_some_and(|class| {
         let own = |name: &str| attributes::lookup(&class, name).is_some();
@@ -188,6 +190,6 @@ const ITERATORS: &[&str] = &[
 fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
     t.value(value).is_some_and(|value| {
         let (module, name) = module_and_name(value.get_type().as_any());
-        module == "builtins" && ITERATORS.contains(&&*name)
+        module == BUILTINS && ITERATORS.contains(&&*name)
     })
 }

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyRange, PyType};
 use std::rc::Rc;
 
+use super::slice::PARTS;
 use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::Break;
@@ -40,7 +41,7 @@ impl Protocol for Range {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_type("builtins", RANGE, 3, |to| {
+        to.call_builtin(RANGE, 3, |to| {
             [self.0, self.1, self.2]
                 .into_iter()
                 .try_for_each(|part| to.int(part))
@@ -89,12 +90,10 @@ impl Protocol for Range {
 
     fn get_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<Option<VarId>> {
         let Self(start, stop, step) = *self;
-        Ok(match name {
-            "start" => Some(t.int(start)),
-            "stop" => Some(t.int(stop)),
-            "step" => Some(t.int(step)),
-            _ => return t.unsupported(format!("attribute {name} of a range")),
-        })
+        match PARTS.iter().position(|part| *part == name) {
+            Some(at) => Ok(Some(t.int([start, stop, step][at]))),
+            None => t.unsupported(format!("attribute {name} of a range")),
+        }
     }
 
     fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PySet, PyType};
 
 use crate::bytecode::BinOp;
+use crate::frame::OPERATOR;
 use crate::reason::{Break, BreakId};
 use crate::simulator::containers::views;
 use crate::simulator::methods::row::MethodRow;
@@ -49,12 +50,12 @@ impl Protocol for SetVar {
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
         if let Some((op, a, b)) = self.made_by {
-            to.call_type("operator", &op.function(false), 2, |to| to.values(&[a, b]))?;
+            to.call_type(OPERATOR, &op.function(false), 2, |to| to.values(&[a, b]))?;
             return Ok(false);
         }
         let items: Vec<VarId> = self.items.values().copied().collect();
         if self.frozen {
-            to.call_type("builtins", "frozenset", 1, |to| {
+            to.call_builtin("frozenset", 1, |to| {
                 to.values(&items)?;
                 to.code().op("BUILD_TUPLE", items.len() as u32)?;
                 Ok(())
@@ -138,7 +139,7 @@ impl Protocol for SetVar {
         }
         if let Some((op, a, b)) = self.made_by {
             let operands = (fold::to_object(t, a)?, fold::to_object(t, b)?);
-            let function = t.original("operator", &op.function(false)).ok()?;
+            let function = t.operator(&op.function(false)).ok()?;
             return function.call1(operands).ok();
         }
         let items: Vec<VarId> = self.items.values().copied().collect();

@@ -15,6 +15,9 @@ use crate::simulator::variables::{VarId, Variable};
 /// The class of slices, as `builtins` has it.
 pub const SLICE: &str = "slice";
 
+/// The attributes of slices and ranges.
+pub const PARTS: [&str; 3] = ["start", "stop", "step"];
+
 /// `slice(start, stop, step)`
 pub struct Slice(pub [VarId; 3]);
 
@@ -52,13 +55,10 @@ impl Protocol for Slice {
     }
 
     fn get_attr(&self, t: &mut Tracer<'_>, _: VarId, name: &str) -> Step<Option<VarId>> {
-        let [start, stop, step] = self.0;
-        Ok(match name {
-            "start" => Some(start),
-            "stop" => Some(stop),
-            "step" => Some(step),
-            _ => return t.unsupported(format!("attribute {name} of a slice")),
-        })
+        match PARTS.iter().position(|part| *part == name) {
+            Some(at) => Ok(Some(self.0[at])),
+            None => t.unsupported(format!("attribute {name} of a slice")),
+        }
     }
 
     fn to_object<'py>(&self, t: &mut Tracer<'py>, _: VarId) -> Option<Bound<'py, PyAny>> {

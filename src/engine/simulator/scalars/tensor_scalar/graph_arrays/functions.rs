@@ -143,7 +143,7 @@ pub(super) fn dtype_of(t: &mut Tracer<'_>, id: VarId) -> Step<Option<DType>> {
             .filter(PyAnyMethods::is_instance_of::<PyString>),
     };
     let Some(value) = value else { return Ok(None) };
-    let dtype = t.py.module("numpy")?.getattr("dtype")?.call1((value,));
+    let dtype = t.py.numpy()?.getattr("dtype")?.call1((value,));
     Ok(dtype.ok().and_then(|dtype| taken(&dtype)))
 }
 
@@ -275,7 +275,7 @@ fn concatenate(
     let (Some(items), 1) = (items, dims.len()) else {
         return Ok(None);
     };
-    let of_array = t.py.module("numpy")?.getattr("array")?;
+    let of_array = t.py.numpy()?.getattr("array")?;
     let mut parts = Vec::with_capacity(items.len());
     for item in items {
         let item = match t.kind(item).plain_items().is_some() {
@@ -301,7 +301,7 @@ pub(super) fn reduction(
     let Some((dtype, dims)) = sampled(t, function, &[value])? else {
         return Ok(None);
     };
-    let of_array = t.py.module("numpy")?.getattr("array")?;
+    let of_array = t.py.numpy()?.getattr("array")?;
     let over = match t.kind(value).plain_items().is_some() {
         true => array(t, &of_array, value, Some(dtype))?,
         false => Some(value),
@@ -349,7 +349,7 @@ pub fn binary(
     if inplace && has_dims && matches!(t.kind(a), Kind::GraphArray(_) | Kind::Array(_)) {
         return refuse(t, "an operator in place");
     }
-    let function = t.py.module("numpy")?.getattr(name)?;
+    let function = t.py.numpy()?.getattr(name)?;
     match elementwise(t, &function, name, &[a, b])? {
         Some(made) => Ok(Some(made)),
         None => refuse(t, "such an operator"),
@@ -358,7 +358,7 @@ pub fn binary(
 
 /// `-a`
 pub fn negative(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
-    let function = t.py.module("numpy")?.getattr("negative")?;
+    let function = t.py.numpy()?.getattr("negative")?;
     match elementwise(t, &function, "negative", &[id])? {
         Some(made) => Ok(made),
         None => refuse(t, "the negative"),

@@ -80,7 +80,7 @@ fn taken(dtype: &Bound<'_, PyAny>) -> Option<DType> {
 /// An object of the class, the dtype and the number of dims that a value has.
 fn sample<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> {
     let py = t.py;
-    let numpy = py.module("numpy")?;
+    let numpy = py.numpy()?;
     if let Some((_, meta)) = meta(t, id) {
         let dims = PyTuple::new(py, meta.shape.iter().map(|_| 1))?;
         let made = numpy.call_method1("ones", (dims, meta.dtype.as_str()))?;
@@ -331,7 +331,7 @@ pub fn attribute(t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<Option<VarId
     };
     match name {
         "dtype" => {
-            let dtype = t.py.module("numpy")?.getattr("dtype")?;
+            let dtype = t.py.numpy()?.getattr("dtype")?;
             let dtype = dtype.call1((meta.dtype.as_str(),))?;
             Ok(Some(t.constant(&dtype)))
         }
@@ -364,7 +364,7 @@ pub fn method(
             None => None,
         },
         (_, [], []) if is_reduction(name) => {
-            let function = t.py.module("numpy")?.getattr(name)?;
+            let function = t.py.numpy()?.getattr(name)?;
             reduction(t, &function, name, id)?
         }
         // `item()`
@@ -384,5 +384,5 @@ pub fn class<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyAny>
         true => meta.dtype.as_str(),
         false => "ndarray",
     };
-    t.py.module("numpy").ok()?.getattr(name).ok()
+    t.py.numpy().ok()?.getattr(name).ok()
 }

@@ -12,10 +12,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::double_backward::waits_for_backward;
-use crate::{executor_lock, flags, inherited, onednn};
+use crate::{flags, onednn};
 
-/// What the process knows of Paddle's executors. It is one for all threads, as they are.
-struct ExecutorRuntime {
+use super::{RUNTIME, executor_lock, inherited};
+
+/// What the process knows of Paddle's executors.
+pub(super) struct State {
     /// Scopes that are gone while their executors are not.
     gone: AtomicUsize,
     /// How often all executors were dropped, and one: those made under a smaller number are gone.
@@ -34,15 +36,19 @@ struct ExecutorRuntime {
     loops: Mutex<(usize, Option<f64>)>,
 }
 
-static RUNTIME: ExecutorRuntime = ExecutorRuntime {
-    gone: AtomicUsize::new(0),
-    epoch: AtomicUsize::new(1),
-    addresses: Mutex::new(Vec::new()),
-    hooks: Mutex::new(Vec::new()),
-    patient: PyOnceLock::new(),
-    lent: AtomicU64::new(0),
-    loops: Mutex::new((0, None)),
-};
+impl State {
+    pub(super) const fn new() -> Self {
+        Self {
+            gone: AtomicUsize::new(0),
+            epoch: AtomicUsize::new(1),
+            addresses: Mutex::new(Vec::new()),
+            hooks: Mutex::new(Vec::new()),
+            patient: PyOnceLock::new(),
+            lent: AtomicU64::new(0),
+            loops: Mutex::new((0, None)),
+        }
+    }
+}
 
 /// So many, before all executors are dropped. Those of living graphs are made again at the next
 /// run, which takes about as long as a call.
@@ -54,12 +60,12 @@ const TOO_MANY: usize = 2 * MANY;
 
 /// Keeps a scope alive for as long as its executors are.
 pub fn keep_address(scope: Py<PyAny>) {
-    lock(&RUNTIME.addresses).push(scope);
+    lock(&RUNTIME.executors.addresses).push(scope);
 }
 
 /// The number that executors made now are known by.
 pub fn epoch() -> usize {
-    RUNTIME.epoch.load(Ordering::Relaxed)
+    RUNTIME.executors.epoch.load(Ordering::Relaxed)
 }
 
 /// The executors of one scope.
@@ -68,25 +74,28 @@ pub struct Executors;
 
 impl Drop for Executors {
     fn drop(&mut self) {
-        RUNTIME.gone.fetch_add(1, Ordering::Relaxed);
+        RUNTIME.executors.gone.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// There will be one more graph: drops what is gone, if that is much.
 pub fn evict(py: Python<'_>) -> PyResult<()> {
-    RUNTIME.patient.get_or_try_init(py, || be_patient(py))?;
+    RUNTIME
+        .executors
+        .patient
+        .get_or_try_init(py, || be_patient(py))?;
     inherited::note_executors();
     if inherited::have_executors() {
         return Ok(());
     }
-    let gone = RUNTIME.gone.load(Ordering::Relaxed);
+    let gone = RUNTIME.executors.gone.load(Ordering::Relaxed);
     if gone < MANY || (gone < TOO_MANY && (waits_for_backward(py)? || others(py, "do_wait")?)) {
         return Ok(());
     }
     // Another thread may be looking for its executor this moment, without the GIL.
     if let Some(_turn) = executor_lock::try_exclusive() {
         drop_all(py)?;
-        RUNTIME.gone.store(0, Ordering::Relaxed);
+        RUNTIME.executors.gone.store(0, Ordering::Relaxed);
     }
     Ok(())
 }
@@ -105,16 +114,16 @@ pub fn drop_executors(py: Python<'_>) -> PyResult<()> {
 
 /// `hook` is called before all executors are dropped.
 pub fn before_dropping(hook: fn()) {
-    lock(&RUNTIME.hooks).push(hook);
+    lock(&RUNTIME.executors.hooks).push(hook);
 }
 
 fn drop_all(py: Python<'_>) -> PyResult<()> {
-    let hooks = lock(&RUNTIME.hooks).clone();
+    let hooks = lock(&RUNTIME.executors.hooks).clone();
     hooks.iter().for_each(|hook| hook());
     py.module("paddle.base.core")?
         .call_method0("clear_executor_cache")?;
-    RUNTIME.epoch.fetch_add(1, Ordering::Relaxed);
-    let kept = std::mem::take(&mut *lock(&RUNTIME.addresses));
+    RUNTIME.executors.epoch.fetch_add(1, Ordering::Relaxed);
+    let kept = std::mem::take(&mut *lock(&RUNTIME.executors.addresses));
     drop(kept);
     py.module("paddle_sot_rs._paddle.foreign_programs")?
         .call_method0("invalidate")
@@ -210,7 +219,7 @@ pub fn backward_threshold(sir: &StatementIr) -> f64 {
 /// have loops.
 pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
     onednn::set_flag(py)?;
-    let has_loops = lock(&RUNTIME.loops).0 > 0;
+    let has_loops = lock(&RUNTIME.executors.loops).0 > 0;
     // Any other value is the user's.
     if has_loops || threshold(py)? != ENOUGH {
         return Ok(());
@@ -224,7 +233,10 @@ pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
         return Ok(());
     }
     set_threshold(py, value)?;
-    RUNTIME.lent.store(value.to_bits(), Ordering::Relaxed);
+    RUNTIME
+        .executors
+        .lent
+        .store(value.to_bits(), Ordering::Relaxed);
     Ok(())
 }
 
@@ -232,7 +244,7 @@ pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
 #[pyfunction]
 pub fn restore_flag(py: Python<'_>) -> PyResult<()> {
     onednn::restore_flag(py)?;
-    let lent = RUNTIME.lent.swap(0, Ordering::Relaxed);
+    let lent = RUNTIME.executors.lent.swap(0, Ordering::Relaxed);
     if lent == 0 {
         return Ok(());
     }
@@ -246,7 +258,7 @@ pub fn restore_flag(py: Python<'_>) -> PyResult<()> {
 
 /// Whether there is something to put back.
 pub fn is_lent() -> bool {
-    RUNTIME.lent.load(Ordering::Relaxed) != 0 || onednn::is_lent()
+    RUNTIME.executors.lent.load(Ordering::Relaxed) != 0 || onednn::is_lent()
 }
 
 /// Makes a run whose executor, made for it, frees nothing before the run ends.
@@ -268,7 +280,7 @@ pub fn unhurried<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResu
 #[pyfunction]
 pub fn begin_loops(py: Python<'_>) -> PyResult<()> {
     let set = threshold(py)?;
-    let mut loops = lock(&RUNTIME.loops);
+    let mut loops = lock(&RUNTIME.executors.loops);
     loops.0 += 1;
     if set < 0.0 {
         loops.1 = Some(set);
@@ -282,7 +294,7 @@ pub fn begin_loops(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 pub fn end_loops(py: Python<'_>) -> PyResult<()> {
     let before = {
-        let mut loops = lock(&RUNTIME.loops);
+        let mut loops = lock(&RUNTIME.executors.loops);
         loops.0 = loops.0.saturating_sub(1);
         if loops.0 == 0 { loops.1.take() } else { None }
     };

@@ -8,9 +8,9 @@ import paddle
 import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
-from backends.test_onednn_backend import FOUND, NETWORKS, made, shown
-from backends.test_onednn_blocks import FUNCTIONS, given, layers
 from harness import translate
+from onednn.test_onednn_backend import FOUND, NETWORKS, made, shown
+from onednn.test_onednn_blocks import FUNCTIONS, given, layers
 from paddle import nn
 from paddle.base import core
 

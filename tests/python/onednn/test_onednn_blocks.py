@@ -7,9 +7,9 @@ import paddle
 import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
-from backends.test_onednn_backend import ONEDNN, compare, made
-from backends.test_onednn_weights import loops_have_run, resident, with_statistics
 from harness import translate
+from onednn.test_onednn_backend import ONEDNN, compare, made
+from onednn.test_onednn_weights import loops_have_run, resident, with_statistics
 from paddle import nn
 
 # What is done with a graph does not depend on the version of Python.

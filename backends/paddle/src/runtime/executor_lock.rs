@@ -9,26 +9,39 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::inherited;
+use super::{RUNTIME, inherited};
 
-/// Threads that run programs now, or `EXCLUSIVE`.
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// Who runs programs, of all threads.
+pub(super) struct State {
+    /// Threads that run programs now, or `EXCLUSIVE`.
+    running: AtomicUsize,
+    /// Threads that wait to be alone: others do not begin before them.
+    waiting: AtomicUsize,
+    /// How many threads are going backward through programs, by their numbers modulo the length.
+    backward: [AtomicUsize; 256],
+    /// Whether a program has run that is not ours.
+    others: AtomicBool,
+    /// The number of the next thread.
+    threads: AtomicUsize,
+}
+
+impl State {
+    pub(super) const fn new() -> Self {
+        Self {
+            running: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            backward: [const { AtomicUsize::new(0) }; 256],
+            others: AtomicBool::new(false),
+            threads: AtomicUsize::new(1),
+        }
+    }
+}
+
 const EXCLUSIVE: usize = usize::MAX;
-
-/// Threads that wait to be alone: others do not begin before them.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// A thread that is not let in for so long is not the one to blame: what runs may be waiting for
 /// this one, in a hook.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How many threads are going backward through programs, by their numbers modulo the length.
-static BACKWARD: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
-
-/// Whether a program has run that is not ours.
-static OTHERS: AtomicBool = AtomicBool::new(false);
-
-static THREADS: AtomicUsize = AtomicUsize::new(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -50,7 +63,7 @@ struct Held {
 thread_local! {
     /// What this thread had before it began to fork.
     static FORKS: Cell<Kind> = const { Cell::new(Kind::Out) };
-    static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    static NUMBER: usize = RUNTIME.turns.threads.fetch_add(1, Ordering::Relaxed);
     /// It goes with the thread.
     static TOKEN: Arc<()> = Arc::default();
     static HELD: Cell<Held> = const {
@@ -73,7 +86,8 @@ pub fn thread_token() -> Weak<()> {
 }
 
 fn backward_of(thread: usize) -> &'static AtomicUsize {
-    &BACKWARD[thread % BACKWARD.len()]
+    let all = &RUNTIME.turns.backward;
+    &all[thread % all.len()]
 }
 
 /// Whether this may be another thread that is going backward through a program at this moment.
@@ -82,16 +96,20 @@ pub fn is_another_at_work(thread: usize) -> bool {
 }
 
 fn enter(kind: Kind) -> bool {
-    let running = RUNNING.load(Ordering::Relaxed);
+    let running = RUNTIME.turns.running.load(Ordering::Relaxed);
     let (from, to) = match kind {
         Kind::Out => return true,
-        Kind::Shared if running == EXCLUSIVE || WAITING.load(Ordering::Relaxed) > 0 => {
+        Kind::Shared
+            if running == EXCLUSIVE || RUNTIME.turns.waiting.load(Ordering::Relaxed) > 0 =>
+        {
             return false;
         }
         Kind::Shared => (running, running + 1),
         Kind::Exclusive => (0, EXCLUSIVE),
     };
-    RUNNING
+    RUNTIME
+        .turns
+        .running
         .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
         .is_ok()
 }
@@ -120,9 +138,9 @@ fn upgrade(py: Python<'_>, kind: Kind) -> bool {
     let mut is_in = enter(kind);
     if !is_in {
         let alone = usize::from(kind == Kind::Exclusive);
-        WAITING.fetch_add(alone, Ordering::Relaxed);
+        RUNTIME.turns.waiting.fetch_add(alone, Ordering::Relaxed);
         is_in = py.detach(|| enter_in_time(kind));
-        WAITING.fetch_sub(alone, Ordering::Relaxed);
+        RUNTIME.turns.waiting.fetch_sub(alone, Ordering::Relaxed);
     }
     if is_in || enter(before) {
         set(if is_in { kind } else { before });
@@ -137,11 +155,12 @@ fn downgrade(kind: Kind) {
         return;
     }
     match (held.kind, kind) {
-        (Kind::Exclusive, kind) => {
-            RUNNING.store(usize::from(kind == Kind::Shared), Ordering::Release)
-        }
+        (Kind::Exclusive, kind) => RUNTIME
+            .turns
+            .running
+            .store(usize::from(kind == Kind::Shared), Ordering::Release),
         _ => {
-            RUNNING.fetch_sub(1, Ordering::Release);
+            RUNTIME.turns.running.fetch_sub(1, Ordering::Release);
         }
     }
     set(kind);
@@ -198,7 +217,7 @@ pub fn go_backward(py: Python<'_>, makes: bool) {
         // A pass that nothing told of could never be over.
         return;
     }
-    if HELD.get().kind == Kind::Shared && WAITING.load(Ordering::Relaxed) > 0 {
+    if HELD.get().kind == Kind::Shared && RUNTIME.turns.waiting.load(Ordering::Relaxed) > 0 {
         // What ran before in this pass is over.
         downgrade(Kind::Out);
     }
@@ -236,7 +255,7 @@ pub fn begin_pass(py: Python<'_>) -> (u8, bool) {
         passes: held.passes + 1,
         ..held
     });
-    if OTHERS.load(Ordering::Relaxed) {
+    if RUNTIME.turns.others.load(Ordering::Relaxed) {
         // Nothing tells when one of those goes backward.
         upgrade(py, Kind::Shared);
     }
@@ -246,7 +265,7 @@ pub fn begin_pass(py: Python<'_>) -> (u8, bool) {
 /// A program that is not ours is about to run. The answer is for `end_pass`.
 #[pyfunction]
 pub fn begin_other(py: Python<'_>) -> (u8, bool) {
-    OTHERS.store(true, Ordering::Relaxed);
+    RUNTIME.turns.others.store(true, Ordering::Relaxed);
     begin_pass(py)
 }
 
@@ -287,8 +306,8 @@ pub fn shared_after_fork() {
 #[pyfunction]
 pub fn exclusive_after_fork() {
     let held = HELD.get();
-    WAITING.store(0, Ordering::Relaxed);
-    for count in &BACKWARD {
+    RUNTIME.turns.waiting.store(0, Ordering::Relaxed);
+    for count in &RUNTIME.turns.backward {
         count.store(0, Ordering::Relaxed);
     }
     backward_of(this_thread()).store(usize::from(held.goes_backward), Ordering::Relaxed);
@@ -297,7 +316,7 @@ pub fn exclusive_after_fork() {
         Kind::Shared => 1,
         Kind::Exclusive => EXCLUSIVE,
     };
-    RUNNING.store(running, Ordering::Release);
+    RUNTIME.turns.running.store(running, Ordering::Release);
     downgrade(FORKS.get());
-    inherited::after_fork(OTHERS.load(Ordering::Relaxed));
+    inherited::after_fork(RUNTIME.turns.others.load(Ordering::Relaxed));
 }

@@ -9,9 +9,9 @@ import paddle
 import paddle.nn.functional as F
 import paddle_sot_rs as sot
 import pytest
-from backends.test_onednn_backend import ONEDNN, compare, made
-from backends.test_onednn_weights import with_statistics
 from harness import translate
+from onednn.test_onednn_backend import ONEDNN, compare, made
+from onednn.test_onednn_weights import with_statistics
 from paddle import nn
 from paddle.static import InputSpec
 
@@ -237,7 +237,7 @@ MANY_SHAPES = """
 import sys
 
 sys.path.insert(0, sys.argv[1])
-from backends.test_onednn_shapes import made, ready, resident, Residual
+from onednn.test_onednn_shapes import made, ready, resident, Residual
 
 net = Residual()
 net.eval()
