@@ -40,6 +40,8 @@ pub(super) struct StepGraph {
     gradients: Box<dyn CompiledGraph>,
     /// The outputs that a backward has gone through.
     spent: Vec<usize>,
+    /// Which outputs are gradients.
+    gradient: Vec<bool>,
     programs: Mutex<Vec<Arc<Program>>>,
     /// Whose statistics count what it does, and where it is.
     shared: Weak<Shared>,
@@ -82,8 +84,10 @@ impl StepGraph {
         let outputs = sir.outputs.iter().enumerate();
         let is_spent = |id| sir.has_gradient(id) && !sir.inputs.contains(&id);
         let spent = outputs.filter(|(_, id)| is_spent(**id));
+        let gradient = |id: &SymbolId| step.arriving.iter().any(|(_, made)| made == id);
         Self {
             spent: spent.map(|(at, _)| at).collect(),
+            gradient: sir.outputs.iter().map(gradient).collect(),
             step,
             at,
             sir,
@@ -121,13 +125,12 @@ impl StepGraph {
         if let Some(shared) = self.shared.upgrade() {
             lock(&shared.stats).whole_steps += 1;
         }
-        let is_gradient = |id: &SymbolId| self.step.arriving.iter().any(|(_, made)| made == id);
-        let outputs = self.sir.outputs.iter().map(|id| match is_gradient(id) {
-            true => Some(py.None()),
-            false => made.next(),
+        let outputs = self.gradient.iter().map(|is_gradient| match is_gradient {
+            true => py.None(),
+            // As many as were asked for. Whatever happens, the step is not made once more.
+            false => made.next().unwrap_or_else(|| py.None()),
         });
-        // As many as were asked for.
-        Ok(outputs.collect())
+        Ok(Some(outputs.collect()))
     }
 
     /// The program of what an optimizer computes with; `None` where it updates other tensors than
@@ -232,8 +235,8 @@ impl StepGraph {
         let update = py
             .module("paddle_sot_rs._graph.step_recipes")?
             .getattr("update")?;
-        let is_gradient = |id: &SymbolId| self.step.arriving.iter().any(|(_, made)| made == id);
-        sir.outputs.retain(|id| !is_gradient(id));
+        let mut is_gradient = self.gradient.iter();
+        sir.outputs.retain(|_| is_gradient.next() == Some(&false));
         if sir.outputs.is_empty() {
             // A program has a result.
             sir.outputs.extend(gradients.first());
@@ -282,12 +285,14 @@ impl CompiledGraph for StepGraph {
     fn call(&self, py: Python<'_>, inputs: &[Bound<'_, PyAny>]) -> PyResult<Outputs> {
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> = inputs.into();
         let optimizer = tensors.remove(self.at);
+        // What may raise comes before the update.
+        let spent = abi::gone_through(py, self.spent.len())?;
         let outputs = match self.updated(py, &optimizer, &tensors)? {
             Some(outputs) => outputs,
             None => self.gradients.call(py, &tensors)?,
         };
-        for &at in &self.spent {
-            abi::spend(outputs[at].bind(py))?;
+        for (at, spent) in self.spent.iter().zip(&spent) {
+            abi::spend(outputs[*at].bind(py), spent.bind(py))?;
         }
         Ok(outputs)
     }

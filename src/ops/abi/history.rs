@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use smallvec::SmallVec;
 
 use super::edges;
 use super::library::{libpaddle, opened};
@@ -50,25 +51,33 @@ pub fn can_spend(py: Python<'_>) -> bool {
     history(py).is_some()
 }
 
-/// Gives a tensor the history of one that a backward has gone through: a node of its own, that
-/// nothing goes through again.
+/// Tensors that a backward has gone through, each of an operation of its own.
 ///
 /// # Errors
-/// Where histories cannot be given, it is no tensor, or Paddle raises.
-pub fn spend(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = tensor.py();
+/// Where histories cannot be given, or Paddle raises.
+pub fn gone_through(py: Python<'_>, count: usize) -> PyResult<SmallVec<[Py<PyAny>; 2]>> {
     let Some(history) = history(py) else {
         return Err(PyRuntimeError::new_err("histories cannot be given"));
     };
-    history.spend(tensor)
+    let one = || history.gone_through(py).map(Bound::unbind);
+    (0..count).map(|_| one()).collect()
+}
+
+/// Gives a tensor the history of another one, that a backward has gone through.
+///
+/// # Errors
+/// Where one of them is no tensor, or histories cannot be given.
+pub fn spend(tensor: &Bound<'_, PyAny>, spent: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(history) = history(tensor.py()) else {
+        return Err(PyRuntimeError::new_err("histories cannot be given"));
+    };
+    history.spend(tensor, spent)
 }
 
 impl History {
-    fn spend(&self, tensor: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = tensor.py();
-        let spent = self.gone_through(py)?;
-        tensor.setattr(pyo3::intern!(py, "stop_gradient"), false)?;
-        edges::with_shared_node(&spent, |node| {
+    fn spend(&self, tensor: &Bound<'_, PyAny>, spent: &Bound<'_, PyAny>) -> PyResult<()> {
+        tensor.setattr(pyo3::intern!(tensor.py(), "stop_gradient"), false)?;
+        edges::with_shared_node(spent, |node| {
             // SAFETY: `with_shared_node` has looked whether `spent` is a tensor, and `tensor` took
             // an attribute of one: see `take`.
             unsafe { self.take(tensor, node) };
@@ -158,7 +167,7 @@ fn self_test(py: Python<'_>, history: &History) -> PyResult<bool> {
     enabled.call_method0("__enter__")?;
     let tested = (|| {
         let tensor = paddle.call_method1("ones", ((2,),))?;
-        history.spend(&tensor)?;
+        history.spend(&tensor, &history.gone_through(py)?)?;
         let is_spent = tensor.call_method0("backward").is_err();
         let is_leaf = tensor.getattr("is_leaf")?.is_truthy()?;
         let stops = tensor.getattr("stop_gradient")?.is_truthy()?;

@@ -37,7 +37,7 @@ pub use flags::{may_cast, records_gradients};
 pub use global_state::{GlobalState, tracer};
 pub use gradient_hooks::{has_own_hook, is_unhooked, know_own_hook};
 pub use guards::{ArrayGuard, TensorGuard, open_dims};
-pub use history::{can_spend, spend};
+pub use history::{can_spend, gone_through, spend};
 pub use inplace_version::{has_fresh_version, inplace_version};
 pub use numbers::{is_cpu_place, sampled};
 pub use optimizer_updates::{
