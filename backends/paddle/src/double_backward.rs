@@ -39,6 +39,12 @@ pub fn runs(py: Python<'_>) -> Vec<Py<PyAny>> {
     known.into_iter().filter_map(alive).collect()
 }
 
+/// The number of what is made now, among runs.
+#[pyfunction]
+pub fn next_number() -> usize {
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Counts the backward passes through programs.
 static PASSES: AtomicU64 = AtomicU64::new(1);
 
@@ -219,6 +225,11 @@ impl Run {
 
 #[pymethods]
 impl Run {
+    #[getter]
+    fn number(&self) -> usize {
+        self.number
+    }
+
     fn names(&self) -> Vec<String> {
         self.shared.names.clone()
     }

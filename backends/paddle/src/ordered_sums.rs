@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use paddle_sot::backend::CompileRequest;
-use paddle_sot::graph::{Arrivals, Part, Parted, StatementIr, SymbolId};
+use paddle_sot::graph::{Arrivals, Makers, Part, Parted, StatementIr, SymbolId};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 
@@ -29,8 +29,9 @@ pub fn arrivals(
     let outputs: Vec<usize> = sir.outputs.iter().filter_map(of).collect();
     let found = bridge::module(py, "gradients.ordered_sums")?
         .call_method1("arrivals", (trace.trace.bind(py), values, inputs, outputs))?;
-    let found: Option<Vec<(usize, Vec<usize>)>> = found.extract()?;
-    let symbols = |found: Vec<usize>| found.into_iter().map(|at| numbers[at]).collect();
+    let found: Option<Vec<(usize, Vec<(usize, usize)>)>> = found.extract()?;
+    let symbol = |(at, level): (usize, usize)| (numbers[at], level);
+    let symbols = |found: Vec<(usize, usize)>| found.into_iter().map(symbol).collect();
     Ok(found.map(|found| {
         let found = found.into_iter();
         found
@@ -56,8 +57,17 @@ pub fn in_order(
     let Some(arrivals) = request.session.arrivals(py, sir)? else {
         return Ok(None);
     };
-    let aliases = Obj::from(bridge::module(py, "gradients.ordered_sums")?.getattr("aliases")?);
-    let Some(whole) = sir.with_ordered_sums(py, parts, &arrivals, &aliases) else {
+    let module = bridge::module(py, "gradients.ordered_sums")?;
+    let inputs = sir
+        .tensor_inputs()
+        .zip(request.example_inputs.iter().cloned());
+    let makers = Makers {
+        aliases: Obj::from(module.getattr("aliases")?),
+        place_of: Obj::from(module.getattr("place_of")?),
+        with_aliases: Obj::from(module.getattr("WithAliases")?),
+        inputs: inputs.collect(),
+    };
+    let Some(whole) = sir.with_ordered_sums(py, parts, &arrivals, &makers)? else {
         return Ok(None);
     };
     Ok(match whole.parts(py) {

@@ -11,6 +11,7 @@ import contextlib
 import sys
 import threading
 import types
+import weakref
 
 import numpy
 import paddle
@@ -37,6 +38,9 @@ caught = paddle_backend.caught
 watch = paddle_backend.watch
 # All runs of programs that may go backward, latest first.
 runs = paddle_backend.runs
+_next_number = paddle_backend.next_number
+# Aliases whose nodes go backward any number of times, by their numbers.
+_reusable = weakref.WeakValueDictionary()
 # What backward passes through programs are counted by.
 now = paddle_backend.now
 # Whether any program that trains has loops in it, and what stands around each of its runs: see
@@ -248,6 +252,54 @@ def arrived(run, at, gradient):
     return None
 
 
+class _Reusable:
+    """An alias of a tensor whose node has no gradient of its gradient: to a walk that asks for those, a run."""
+
+    def __init__(self, tensor, view):
+        self.number, self._tensor, self._view = _next_number(), tensor, view
+
+    def names(self):
+        return ()
+
+    def inputs(self):
+        return [self._tensor]
+
+    def replay(self):
+        return [self._view(self._tensor)]
+
+    def results(self):
+        return ()
+
+    def random_state(self):
+        return None
+
+    def hold(self):
+        """It frees nothing."""
+
+    def release(self, tensors, moment):
+        """See `hold`."""
+
+
+def note_reusable(alias, tensor, view):
+    """`alias` has a node that goes backward any number of times; `view` makes one of `tensor` with gradients."""
+    run = _Reusable(tensor, view)
+    _reusable[run.number] = run
+    alias._register_grad_hook(lambda gradient: _arrived_again(run, gradient))
+
+
+def _arrived_again(run, gradient):
+    walk = getattr(_state, "walk", None)
+    return arrived(run, 0, gradient) if walk is not None and walk.differentiates else None
+
+
+def _alive():
+    """What gradients of gradients are computed again through, latest first."""
+    found = runs()
+    if _reusable:
+        found = sorted([*found, *_reusable.values()], key=lambda run: run.number, reverse=True)
+    return found
+
+
 def _apart(gradient):
     """A gradient with a node of autograd of its own.
 
@@ -279,7 +331,7 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
             return _native_gradients(
                 outputs, inputs, gradients, retain_graph, create_graph, only_inputs, allow_unused, *rest
             )
-    alive = runs()
+    alive = _alive()
     found, pending = _walk(alive, outputs, inputs, gradients, retain_graph, only_inputs, allow_unused, *rest)
     # A program only depends on earlier ones.
     for run in alive:
