@@ -77,7 +77,8 @@ impl StatementIr {
             };
             let in_turn = |(at, (_, level)): (&usize, &(SymbolId, usize))| {
                 let part = of[*at];
-                (part, (*level, depths[part], parts[part].statements.len()))
+                let known = (*level, depths[part], parts[part].statements.len());
+                (part, self.is_one_call(&parts[part]), known)
             };
             if are_in_turn(uses.iter().zip(users).map(in_turn)) {
                 continue;
@@ -131,6 +132,17 @@ impl StatementIr {
             depths[number] = behind.map(|other| depths[other] + 1).max().unwrap_or(0);
         }
         depths
+    }
+
+    /// Whether a part is a single call of a function, which is too small for a program.
+    fn is_one_call(&self, part: &Part) -> bool {
+        let is_function = |at: &usize| {
+            matches!(
+                self.statements[*at].callee,
+                Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_)
+            )
+        };
+        part.statements.len() == 1 && part.statements.iter().all(is_function)
     }
 
     /// Whether gradients flow from what a statement makes to what it takes or holds.
@@ -330,15 +342,15 @@ fn count(statement: &Statement, tensor: SymbolId) -> usize {
     takes
 }
 
-/// Whether parts that give a gradient each run one after the other in eager mode's order: what is
-/// known of them is alike.
-fn are_in_turn<T: PartialEq>(uses: impl Iterator<Item = (usize, T)>) -> bool {
-    let uses: Vec<(usize, T)> = uses.collect();
-    let others = uses.iter().enumerate().skip(1);
-    let mut is_other = others.map(|(at, (part, known))| {
-        *known == uses[0].1 && uses[..at].iter().all(|(earlier, _)| earlier != part)
-    });
-    is_other.all(|it| it)
+/// Whether parts run one after the other in eager mode's order: what is known of them is alike, and
+/// each gives one gradient, or is one call, that gives what eager mode gives.
+fn are_in_turn<T: PartialEq>(uses: impl Iterator<Item = (usize, bool, T)>) -> bool {
+    let uses: Vec<(usize, bool, T)> = uses.collect();
+    let mut others = uses.iter().enumerate().skip(1);
+    others.all(|(at, (part, is_call, known))| {
+        let before = &uses[..at];
+        *known == uses[0].2 && (*is_call || before.iter().all(|(earlier, ..)| earlier != part))
+    })
 }
 
 /// The uses of each alias of a tensor that stays in the graph. `None`: parts add what comes through
