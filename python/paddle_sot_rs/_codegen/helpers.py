@@ -203,6 +203,13 @@ def set_list(target, items):
         list.__setitem__(target, slice(None), items)
 
 
+def set_items(target, items):
+    """Those of a deque: its iterators notice nothing."""
+    for place, item in enumerate(items):
+        if target[place] is not item:
+            target[place] = item
+
+
 def extend_list(target, items):
     list.extend(target, items)
 

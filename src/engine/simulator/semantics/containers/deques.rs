@@ -60,6 +60,7 @@ const DEQUE: &[MethodRow] = &[
     MethodRow::new("__iadd__", (1, 1), |t, call| {
         let contents = contents_of(t, call.receiver)?;
         refuse_iterated(t, contents)?;
+        note_shift(t, call.receiver);
         extend(t, call, true)?;
         Ok(call.receiver)
     }),
@@ -149,6 +150,19 @@ fn contents_of_deque(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
     Ok(t.contents(id, &len, "__len__"))
 }
 
+/// Whether this is what a deque that exists holds, and iterators notice no change of it.
+pub fn keeps_iterators(t: &Tracer<'_>, contents: VarId) -> bool {
+    let value = t.vars.get(contents).value.as_ref();
+    if !value.is_some_and(|value| is_exact(&value.bind(t.py).get_type())) {
+        return false;
+    }
+    let mut all = (0..t.vars.len() as u32).map(|id| t.vars.kind(VarId(id)));
+    all.any(|kind| {
+        matches!(kind, Kind::Object(ObjectVar { contents: Some(held), is_shifted: false, .. })
+            if *held == contents)
+    })
+}
+
 /// `deque.name(*args)`.
 pub fn call(
     t: &mut Tracer<'_>,
@@ -163,12 +177,8 @@ pub fn call(
     let contents = contents_of(t, deque)?;
     if row.inherited == Inherited::Writes {
         refuse_iterated(t, contents)?;
-        // Iterators of others would notice how it is replayed.
-        if KEEPS_LENGTH.contains(&name) && t.source(deque).is_some() {
-            return t.stop(
-                BreakId::ContainerMethod,
-                format!("{name}() of a deque that exists"),
-            );
+        if !KEEPS_LENGTH.contains(&name) {
+            note_shift(t, deque);
         }
     }
     len(t, contents)?;
@@ -181,6 +191,15 @@ pub fn call(
         kwargs,
     };
     row.run(t, call)
+}
+
+/// Its iterators notice what is done.
+fn note_shift(t: &mut Tracer<'_>, deque: VarId) {
+    t.vars.update(deque, |var| {
+        if let Kind::Object(object) = &mut var.kind {
+            object.is_shifted = true;
+        }
+    });
 }
 
 fn on_list(t: &mut Tracer<'_>, call: MethodCall<'_>, name: &str) -> Step<VarId> {
