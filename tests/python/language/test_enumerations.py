@@ -200,4 +200,4 @@ def test_an_enumeration_that_grows():
 
 
 def test_a_loop_that_breaks():
-    agree("r = []\nfor m in Color:\n    print(end='')\n    r.append(m.name)\n    y = y * m.value", breaks=3)
+    agree("r = []\nfor m in Color:\n    print(end='')\n    r.append(m.name)\n    y = y * m.value", breaks=2)

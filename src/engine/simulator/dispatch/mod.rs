@@ -311,7 +311,11 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::UnpackEx { before, after } => unpack_ex(t, f, *before as usize, *after as usize)?,
         Instr::GetIter => {
             let value = f.pop(t)?;
-            let iterator = iterate::get_iter(t, value)?;
+            let next = code.instructions.get(at + 1).map(|it| &it.instr);
+            let iterator = match next {
+                Some(Instr::ForIter { .. }) => iterate::for_loop(t, value)?,
+                _ => iterate::get_iter(t, value)?,
+            };
             f.push(iterator);
         }
         Instr::GetLen => {
