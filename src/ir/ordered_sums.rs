@@ -18,9 +18,15 @@ use paddle_sot_cpython::obj::Obj;
 use super::split::Part;
 use super::{Arg, Callee, LayerRef, Statement, StatementIr, SymbolId, SymbolKind};
 
-/// A tensor, and for each gradient that comes to it what a statement makes through which it comes,
-/// and how many operations that is from the results, in eager mode's order.
-pub type Arrivals = Vec<(SymbolId, Vec<(SymbolId, usize)>)>;
+/// Where gradients meet.
+#[derive(Debug)]
+pub struct Arrivals {
+    /// Tensors, and for each gradient that comes to one what a statement makes through which it
+    /// comes, and how many operations that is from the results, in eager mode's order.
+    pub sums: Vec<(SymbolId, Vec<(SymbolId, usize)>)>,
+    /// How many operations a call has, by what it makes.
+    pub operations: FxHashMap<SymbolId, usize>,
+}
 
 /// What makes aliases: see `ordered_sums.py`.
 pub struct Makers {
@@ -32,6 +38,8 @@ pub struct Makers {
     pub with_aliases: Obj,
     /// The tensors that go into the graph.
     pub inputs: FxHashMap<SymbolId, Obj>,
+    /// Parts of fewer operations run call by call.
+    pub least: usize,
 }
 
 /// For each statement whose layer is called with aliases: where it holds their tensor, and they.
@@ -68,19 +76,29 @@ impl StatementIr {
         }
         let mut whole = self.clone();
         let mut held = Held::default();
-        let depths = self.depths(parts);
         let mut made: FxHashMap<Option<usize>, Vec<Statement>> = FxHashMap::default();
-        for (tensor, users) in arrivals {
+        let depths = self.depths(parts);
+        let count = |at: &usize| {
+            let made = self.statements[*at].output.first_symbol();
+            let known = made.and_then(|made| arrivals.operations.get(&made));
+            known.copied().unwrap_or(1)
+        };
+        let is_small = |part: &Part| {
+            part.by_calls || part.statements.iter().map(count).sum::<usize>() < makers.least
+        };
+        let by_calls: Vec<bool> = parts.iter().map(is_small).collect();
+        let as_eager = self.all_behind(parts, &by_calls);
+        for (tensor, users) in &arrivals.sums {
             let by = |(id, _): &(SymbolId, usize)| producer.get(id.0 as usize).copied().flatten();
             let Some(uses) = users.iter().map(by).collect::<Option<Vec<usize>>>() else {
                 continue;
             };
             let in_turn = |(at, (_, level)): (&usize, &(SymbolId, usize))| {
                 let part = of[*at];
-                let known = (*level, depths[part], parts[part].statements.len());
-                (part, self.is_one_call(&parts[part]), known)
+                (part, by_calls[part], (*level, depths[part], by_calls[part]))
             };
-            if are_in_turn(uses.iter().zip(users).map(in_turn)) {
+            let is_as_eager = uses.iter().all(|at| as_eager[of[*at]]);
+            if is_as_eager || are_in_turn(uses.iter().zip(users).map(in_turn)) {
                 continue;
             }
             let home = producer[tensor.0 as usize];
@@ -126,23 +144,20 @@ impl StatementIr {
     /// How many parts each is from the results, on the longest way.
     fn depths(&self, parts: &[Part]) -> Vec<usize> {
         let mut depths = vec![0; parts.len()];
-        for (number, part) in parts.iter().enumerate().rev() {
-            let takes = |other: &Part| part.outputs.iter().any(|id| other.inputs.contains(id));
-            let behind = (number + 1..parts.len()).filter(|other| takes(&parts[*other]));
-            depths[number] = behind.map(|other| depths[other] + 1).max().unwrap_or(0);
+        for number in (0..parts.len()).rev() {
+            let behind = behind(parts, number).map(|other| depths[other] + 1);
+            depths[number] = behind.max().unwrap_or(0);
         }
         depths
     }
 
-    /// Whether a part is a single call of a function, which is too small for a program.
-    fn is_one_call(&self, part: &Part) -> bool {
-        let is_function = |at: &usize| {
-            matches!(
-                self.statements[*at].callee,
-                Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_)
-            )
-        };
-        part.statements.len() == 1 && part.statements.iter().all(is_function)
+    /// The parts that this holds of, and of all that gradients go through before them.
+    fn all_behind(&self, parts: &[Part], holds: &[bool]) -> Vec<bool> {
+        let mut all = holds.to_vec();
+        for number in (0..parts.len()).rev() {
+            all[number] &= behind(parts, number).all(|other| all[other]);
+        }
+        all
     }
 
     /// Whether gradients flow from what a statement makes to what it takes or holds.
@@ -342,14 +357,21 @@ fn count(statement: &Statement, tensor: SymbolId) -> usize {
     takes
 }
 
-/// Whether parts run one after the other in eager mode's order: what is known of them is alike, and
-/// each gives one gradient, or is one call, that gives what eager mode gives.
+/// The parts that take what one makes.
+fn behind(parts: &[Part], number: usize) -> impl Iterator<Item = usize> + '_ {
+    let made = &parts[number].outputs;
+    let takes = move |other: &usize| made.iter().any(|id| parts[*other].inputs.contains(id));
+    (number + 1..parts.len()).filter(takes)
+}
+
+/// Whether parts give their gradients one after the other in eager mode's order: they are alike,
+/// and each gives one, or runs call by call.
 fn are_in_turn<T: PartialEq>(uses: impl Iterator<Item = (usize, bool, T)>) -> bool {
     let uses: Vec<(usize, bool, T)> = uses.collect();
     let mut others = uses.iter().enumerate().skip(1);
-    others.all(|(at, (part, is_call, known))| {
+    others.all(|(at, (part, by_calls, known))| {
         let before = &uses[..at];
-        *known == uses[0].2 && (*is_call || before.iter().all(|(earlier, ..)| earlier != part))
+        *known == uses[0].2 && (*by_calls || before.iter().all(|(earlier, ..)| earlier != part))
     })
 }
 

@@ -9,7 +9,11 @@ use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 
 use crate::bridge;
+use crate::parts::LEAST;
 use crate::trace::PaddleTrace;
+
+/// The position of a value, and how far from the results it is.
+type Made = (usize, usize);
 
 /// See [`TraceSession::arrivals`](paddle_sot::backend::TraceSession::arrivals).
 pub fn arrivals(
@@ -29,14 +33,17 @@ pub fn arrivals(
     let outputs: Vec<usize> = sir.outputs.iter().filter_map(of).collect();
     let found = bridge::module(py, "gradients.ordered_sums")?
         .call_method1("arrivals", (trace.trace.bind(py), values, inputs, outputs))?;
-    let found: Option<Vec<(usize, Vec<(usize, usize)>)>> = found.extract()?;
-    let symbol = |(at, level): (usize, usize)| (numbers[at], level);
-    let symbols = |found: Vec<(usize, usize)>| found.into_iter().map(symbol).collect();
-    Ok(found.map(|found| {
-        let found = found.into_iter();
-        found
-            .map(|(at, users)| (numbers[at], symbols(users)))
-            .collect()
+    let found: Option<(Vec<(usize, Vec<Made>)>, Vec<usize>)> = found.extract()?;
+    let symbol = |(at, level): Made| (numbers[at], level);
+    let symbols = |found: Vec<Made>| found.into_iter().map(symbol).collect();
+    Ok(found.map(|(sums, operations)| {
+        let sums = sums.into_iter();
+        Arrivals {
+            sums: sums
+                .map(|(at, made)| (numbers[at], symbols(made)))
+                .collect(),
+            operations: numbers.iter().copied().zip(operations).collect(),
+        }
     }))
 }
 
@@ -66,6 +73,7 @@ pub fn in_order(
         place_of: Obj::from(module.getattr("place_of")?),
         with_aliases: Obj::from(module.getattr("WithAliases")?),
         inputs: inputs.collect(),
+        least: request.least.max(LEAST),
     };
     let Some(whole) = sir.with_ordered_sums(py, parts, &arrivals, &makers)? else {
         return Ok(None);

@@ -21,7 +21,7 @@ use crate::versions::{self, COMPUTED_AGAIN};
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one
 /// or two.
-const LEAST: usize = 3;
+pub const LEAST: usize = 3;
 
 /// How many times as many operations a round has that is a program.
 const ROUND: usize = 3;

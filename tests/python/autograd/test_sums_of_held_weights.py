@@ -56,7 +56,7 @@ class Triplet(nn.Layer):
 
     def forward(self, x, words):
         one = self.last(self.fc(self.fc(x).tanh()))
-        return one, self.last(self.fc(x.sin())), self.last((x * 2) @ self.fc.weight)
+        return one, self.last(self.fc(x.sin())), self.last((x * 2) @ self.fc.weight.T)
 
 
 class Below(nn.Layer):
@@ -107,6 +107,7 @@ def train(network, call, way):
         results = call(x, paddle.to_tensor(numbers.integers(0, 16, (6,))))
         WAYS[way](results, network.parameters())
         seen += [bits(one) for one in results] + [bits(one.grad) for one in network.parameters()]
+        seen += [one.grad.stop_gradient for one in network.parameters() if one.grad is not None]
         optimizer.step()
         optimizer.clear_grad()
         seen += [bits(one) for one in network.parameters()]
@@ -126,11 +127,12 @@ def test_weights_of_layers_train_bit_equal(name, way, backend, least):
     assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], [])
 
 
+@pytest.mark.parametrize("least", [0, None])
 @pytest.mark.parametrize("name", ["OneOfThree", "Triplet"])
-def test_results_go_backward_one_by_one(name):
+def test_results_go_backward_one_by_one(name, least):
     paddle.seed(3)
     network, seen = NETWORKS[name](), []
-    static = sot.to_static(lambda *given: network(*given), min_graph_size=0)
+    static = sot.to_static(lambda *given: network(*given), **({} if least is None else {"min_graph_size": least}))
     for call in (network, static):
         results = call(paddle.ones([6, 8]), paddle.zeros([6], "int64"))
         for number, result in enumerate(results):
@@ -145,6 +147,23 @@ def make(leaf):
     return (leaf.tanh() * leaf).sin() * leaf.exp() + leaf
 
 
+@pytest.mark.parametrize("least", [0, None])
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("name", ["OneOfThree", "Triplet"])
+def test_a_result_goes_backward_alone(name, number, least):
+    paddle.seed(3)
+    network, seen = NETWORKS[name](), []
+    static = sot.to_static(lambda *given: network(*given), **({} if least is None else {"min_graph_size": least}))
+    for call in (network, static):
+        result = call(paddle.to_tensor(np.linspace(-1, 1, 48, dtype="float32").reshape(6, 8)), None)[number]
+        result.square().mean().backward()
+        seen.append({at: one.grad.numpy() for at, one in enumerate(network.parameters()) if one.grad is not None})
+        network.clear_gradients()
+    assert seen[1].keys() == seen[0].keys()
+    for at, plain in seen[0].items():
+        np.testing.assert_allclose(seen[1][at], plain, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("name", ["OneOfThree", "Triplet"])
 def test_gradients_of_gradients(name, behind):
@@ -152,7 +171,10 @@ def test_gradients_of_gradients(name, behind):
     paddle.seed(3)
     network, seen = NETWORKS[name](), []
     network.to(dtype="float64")
-    static, first = sot.to_static(lambda *given: network(*given), min_graph_size=0), sot.to_static(make, min_graph_size=0)
+    static, first = (
+        sot.to_static(lambda *given: network(*given), min_graph_size=0),
+        sot.to_static(make, min_graph_size=0),
+    )
     for call, before in ((network, make), (static, first)):
         leaf = paddle.to_tensor(np.linspace(-1, 1, 48).reshape(6, 8))
         leaf.stop_gradient = False

@@ -349,7 +349,22 @@ def turns_what_moved(held, x):
     return x * held.recent[0]
 
 
-@pytest.mark.parametrize("function", [turns, turns_back, turns_what_moved], ids=lambda function: function.__name__)
+def moves_and_back(held, x):
+    held.recent.rotate(1)
+    held.recent.rotate(-1)
+    return x * held.recent[0]
+
+
+def adds_nothing(held, x):
+    held.recent.extend([])
+    held.recent += ()
+    return x * held.recent[0]
+
+
+ITERATED = [turns, turns_back, turns_what_moved, moves_and_back, adds_nothing]
+
+
+@pytest.mark.parametrize("function", ITERATED, ids=lambda function: function.__name__)
 def test_iterators_of_others_notice_what_they_notice_in_plain_python(function):
     seen = []
     translated = translate(function)

@@ -11,7 +11,6 @@ import contextlib
 import sys
 import threading
 import types
-import weakref
 
 import numpy
 import paddle
@@ -20,12 +19,14 @@ from paddle.base import core
 from paddle.base.libpaddle import eager
 
 from paddle_sot_rs._core import paddle_backend
+from paddle_sot_rs._paddle.gradients import reusable_aliases
 
 # A program may put others in their places: `paddle.zeros_like = ...`.
 _zeros_like = paddle.zeros_like
 _astype, _data_ptr, _detach, _numpy = (
     getattr(paddle.Tensor, name) for name in ("astype", "data_ptr", "detach", "numpy")
 )
+_contiguous, _lies_contiguous = paddle.Tensor.contiguous, paddle.Tensor.is_contiguous
 # The state of the generators that programs draw from.
 random_state, _set_random_state = paddle.get_rng_state, paddle.set_rng_state
 _abs, _allclose, _isfinite = numpy.abs, numpy.allclose, numpy.isfinite
@@ -38,9 +39,6 @@ caught = paddle_backend.caught
 watch = paddle_backend.watch
 # All runs of programs that may go backward, latest first.
 runs = paddle_backend.runs
-_next_number = paddle_backend.next_number
-# Aliases whose nodes go backward any number of times, by their numbers.
-_reusable = weakref.WeakValueDictionary()
 # What backward passes through programs are counted by.
 now = paddle_backend.now
 # Whether any program that trains has loops in it, and what stands around each of its runs: see
@@ -252,52 +250,20 @@ def arrived(run, at, gradient):
     return None
 
 
-class _Reusable:
-    """An alias of a tensor whose node has no gradient of its gradient: to a walk that asks for those, a run."""
-
-    def __init__(self, tensor, view):
-        self.number, self._tensor, self._view = _next_number(), tensor, view
-
-    def names(self):
-        return ()
-
-    def inputs(self):
-        return [self._tensor]
-
-    def replay(self):
-        return [self._view(self._tensor)]
-
-    def results(self):
-        return ()
-
-    def random_state(self):
-        return None
-
-    def hold(self):
-        """It frees nothing."""
-
-    def release(self, tensors, moment):
-        """See `hold`."""
-
-
 def note_reusable(alias, tensor, view):
     """`alias` has a node that goes backward any number of times; `view` makes one of `tensor` with gradients."""
-    run = _Reusable(tensor, view)
-    _reusable[run.number] = run
+    run = reusable_aliases.Reusable(tensor, view)
     alias._register_grad_hook(lambda gradient: _arrived_again(run, gradient))
 
 
 def _arrived_again(run, gradient):
-    walk = getattr(_state, "walk", None)
-    return arrived(run, 0, gradient) if walk is not None and walk.differentiates else None
-
-
-def _alive():
-    """What gradients of gradients are computed again through, latest first."""
-    found = runs()
-    if _reusable:
-        found = sorted([*found, *_reusable.values()], key=lambda run: run.number, reverse=True)
-    return found
+    if gradient is None:
+        # Its node cannot do without.
+        return _zeros_like(run.tensor)
+    if gets_zeros():
+        return arrived(run, 0, gradient)
+    # Its node takes numbers in the order in which they lie.
+    return None if _lies_contiguous(gradient) else _contiguous(gradient)
 
 
 def _apart(gradient):
@@ -331,7 +297,7 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
             return _native_gradients(
                 outputs, inputs, gradients, retain_graph, create_graph, only_inputs, allow_unused, *rest
             )
-    alive = _alive()
+    alive = reusable_aliases.among(runs())
     found, pending = _walk(alive, outputs, inputs, gradients, retain_graph, only_inputs, allow_unused, *rest)
     # A program only depends on earlier ones.
     for run in alive:

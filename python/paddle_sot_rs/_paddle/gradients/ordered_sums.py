@@ -1,20 +1,24 @@
 """Sums of gradients that come from several parts of a graph: see `src/ir/ordered_sums.rs`."""
 
+import itertools
 import weakref
 
 import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import eager
 
+from paddle_sot_rs._core import paddle_backend
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.gradients.backward import ways_back
+from paddle_sot_rs._paddle.gradients.backward import ways_back, with_inner
 from paddle_sot_rs._paddle.gradients.double_backward import note_reusable
+from paddle_sot_rs._paddle.trace import NO_WORK
 
 _DIFFERENTIABLE = frozenset(
     (paddle.float16, paddle.bfloat16, paddle.float32, paddle.float64, paddle.complex64, paddle.complex128)
 )
 
 
+describe = paddle_backend.describe
 # What Paddle's kernel for those that go backward again computes exactly.
 _SCALED = frozenset((paddle.float32, paddle.float64))
 
@@ -30,6 +34,9 @@ def aliases(tensor, number, leaves, again, together):
         return [_C_ops.assign(tensor) for _ in range(number)]
     if leaves or tensor.stop_gradient or not paddle.is_grad_enabled() or (again and tensor.dtype not in _SCALED):
         return [tensor] * number
+    if again:
+        # What comes out of these nodes says nothing of gradients, as what programs make.
+        describe(tensor)
     found = [tensor]
     while len(found) < number - (not together):
         found.append(_reusable(found[-1]) if again else _view(found[-1]))
@@ -94,7 +101,8 @@ def _given(layer, others):
 
 
 def arrivals(trace, values, inputs, outputs):
-    """What comes to each of the values on the way back from outputs, and from how far: see `Arrivals`.
+    """What comes to each of the values on the way back from outputs, and from how far: see `Arrivals`. With it for each
+    value how many operations the call that made it has.
 
     Values are named by their positions. The answer is None where the program has what only Paddle's construction of a
     backward part knows.
@@ -116,7 +124,15 @@ def arrivals(trace, values, inputs, outputs):
             at = floats.get(source.id)
             if at is not None and made is not None:
                 found.setdefault(at, []).append((made, level))
-    return [(at, made) for at, made in found.items() if len(made) > 1]
+    return [(at, made) for at, made in found.items() if len(made) > 1], _operations(trace, values)
+
+
+def _operations(trace, values):
+    """For each value how many operations the call that made it has."""
+    works = [op.name() not in NO_WORK for op in with_inner(trace.block.ops)]
+    before = [0, *itertools.accumulate(works)]
+    calls = [trace.calls.get(value.id, (0, 0)) for value in values]
+    return [before[end] - before[start] for start, end, *_ in calls]
 
 
 def _makers(block, known):

@@ -439,36 +439,6 @@ pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
     Ok(Some(iterator))
 }
 
-/// The iterator of a loop, which nobody sees. Python goes over an enumeration with a generator, that only the interpreter
-/// could make where the loop breaks; its members stand for it.
-pub fn for_loop(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
-    let iterator = get_iter(t, value)?;
-    if !matches!(t.kind(value), Kind::Class) || !is_of_enumeration(t, value)? {
-        return Ok(iterator);
-    }
-    let mut members = Vec::new();
-    drain(t, iterator, |_, member| {
-        members.push(member);
-        Ok(())
-    })?;
-    let members = t.add(Kind::Tuple(members, None));
-    get_iter(t, members)
-}
-
-/// Whether a class is gone over as `enum` does it.
-fn is_of_enumeration(t: &mut Tracer<'_>, class: VarId) -> Step<bool> {
-    let own =
-        t.py.module("enum")?
-            .getattr("EnumType")?
-            .getattr("__iter__")?;
-    let meta = t.type_of(class);
-    Ok(
-        meta.is_some_and(|meta| {
-            attributes::lookup(&meta, "__iter__").is_some_and(|it| it.is(&own))
-        }),
-    )
-}
-
 /// All items of an iterable, as sets take them: out of the storage of other sets, whatever their `__iter__` says.
 pub fn collect_for_set(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
     refuse_set(t, value)?;

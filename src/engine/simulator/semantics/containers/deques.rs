@@ -60,7 +60,6 @@ const DEQUE: &[MethodRow] = &[
     MethodRow::new("__iadd__", (1, 1), |t, call| {
         let contents = contents_of(t, call.receiver)?;
         refuse_iterated(t, contents)?;
-        note_shift(t, call.receiver);
         extend(t, call, true)?;
         Ok(call.receiver)
     }),
@@ -69,8 +68,8 @@ const DEQUE: &[MethodRow] = &[
     MethodRow::new("__ne__", (1, 1), |t, call| compare(t, call, CmpOp::Ne)),
 ];
 
-/// Those of them that change it in a way that its iterators do not notice: its length stays.
-const KEEPS_LENGTH: [&str; 2] = ["__setitem__", "reverse"];
+/// Those of them that its iterators do not notice, and those of which they notice each item.
+const NOTED_BY_ITEM: [&str; 4] = ["__setitem__", "reverse", EXTEND, "extendleft"];
 
 /// `collections.deque`.
 fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
@@ -177,7 +176,12 @@ pub fn call(
     let contents = contents_of(t, deque)?;
     if row.inherited == Inherited::Writes {
         refuse_iterated(t, contents)?;
-        if !KEEPS_LENGTH.contains(&name) {
+        let fewest = match name {
+            CLEAR => 1,
+            "rotate" => 2,
+            _ => 0,
+        };
+        if !NOTED_BY_ITEM.contains(&name) && len(t, contents)? >= fewest {
             note_shift(t, deque);
         }
     }
@@ -311,6 +315,7 @@ fn len(t: &mut Tracer<'_>, contents: VarId) -> Step<usize> {
 /// An item at the right or left end: the one at the other end goes where there are too many.
 fn add(t: &mut Tracer<'_>, call: MethodCall<'_>, item: VarId, last: bool) -> Step<VarId> {
     let contents = contents_of(t, call.receiver)?;
+    note_shift(t, call.receiver);
     let first = t.int(0);
     match last {
         true => methods::call(t, contents, APPEND, &[item], &[])?,
