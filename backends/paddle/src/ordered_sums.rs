@@ -15,6 +15,9 @@ use crate::trace::PaddleTrace;
 /// The position of a value, and how far from the results it is.
 type Made = (usize, usize);
 
+/// What `ordered_sums.py` answers: sums, by positions of values, and operations of each call.
+type Found = (Vec<(usize, Vec<Made>)>, Vec<usize>);
+
 /// See [`TraceSession::arrivals`](paddle_sot::backend::TraceSession::arrivals).
 pub fn arrivals(
     py: Python<'_>,
@@ -33,7 +36,7 @@ pub fn arrivals(
     let outputs: Vec<usize> = sir.outputs.iter().filter_map(of).collect();
     let found = bridge::module(py, "gradients.ordered_sums")?
         .call_method1("arrivals", (trace.trace.bind(py), values, inputs, outputs))?;
-    let found: Option<(Vec<(usize, Vec<Made>)>, Vec<usize>)> = found.extract()?;
+    let found: Option<Found> = found.extract()?;
     let symbol = |(at, level): Made| (numbers[at], level);
     let symbols = |found: Vec<Made>| found.into_iter().map(symbol).collect();
     Ok(found.map(|(sums, operations)| {
