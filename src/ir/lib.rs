@@ -19,7 +19,7 @@ mod split;
 mod views;
 
 pub use layer_ref::LayerRef;
-pub use ordered_sums::Arrivals;
+pub use ordered_sums::{Arrivals, Makers};
 pub use paddle_sot_ops::meta::{DType, TensorMeta};
 pub use partition::Parted;
 pub use region::{BlockOutput, Cut, Region};

@@ -4,8 +4,10 @@
 //! part is one node of autograd: it adds what its own operations give first, and it runs when its
 //! results have gradients, however long the way through it is. So where more than two gradients of
 //! several parts meet, each use takes an alias of the tensor, made by a statement of its own that
-//! says in which order their gradients are added (`ordered_sums.py`). Not so where results have
-//! nothing else in common: each may go backward alone, and what their aliases share goes once.
+//! says in which order their gradients are added (`ordered_sums.py`). A layer that holds the tensor
+//! is called with an alias in its place. Where results have nothing else in common each may go
+//! backward alone: the nodes of such aliases go backward any number of times. Parts that are alike,
+//! and as far from the results, run in eager mode's order, however far those are from a loss.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
@@ -14,11 +16,34 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use paddle_sot_cpython::obj::Obj;
 
 use super::split::Part;
-use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+use super::{Arg, Callee, LayerRef, Statement, StatementIr, SymbolId, SymbolKind};
 
-/// A tensor, and for each gradient that comes to it what a statement makes through which it comes,
-/// in eager mode's order.
-pub type Arrivals = Vec<(SymbolId, Vec<SymbolId>)>;
+/// Where gradients meet.
+#[derive(Debug)]
+pub struct Arrivals {
+    /// Tensors, and for each gradient that comes to one what a statement makes through which it
+    /// comes, and how many operations that is from the results, in eager mode's order.
+    pub sums: Vec<(SymbolId, Vec<(SymbolId, usize)>)>,
+    /// How many operations a call has, by what it makes.
+    pub operations: FxHashMap<SymbolId, usize>,
+}
+
+/// What makes aliases: see `ordered_sums.py`.
+pub struct Makers {
+    /// `aliases`.
+    pub aliases: Obj,
+    /// `place_of`.
+    pub place_of: Obj,
+    /// `WithAliases`.
+    pub with_aliases: Obj,
+    /// The tensors that go into the graph.
+    pub inputs: FxHashMap<SymbolId, Obj>,
+    /// Parts of fewer operations run call by call.
+    pub least: usize,
+}
+
+/// For each statement whose layer is called with aliases: where it holds their tensor, and they.
+type Held = FxHashMap<usize, Vec<(Obj, SymbolId)>>;
 
 /// A tensor whose gradients are added by a statement.
 struct Sum {
@@ -27,56 +52,83 @@ struct Sum {
     uses: Vec<Vec<usize>>,
     /// Whether it leaves the graph: what comes from outside is the first of the sum.
     leaves: bool,
+    /// Whether results may go backward through it one by one.
+    again: bool,
 }
 
 impl StatementIr {
     /// The graph with statements for the sums that its parts would make in another order. `None`:
-    /// there are none. `aliases` is that of `ordered_sums.py`.
+    /// there are none.
+    ///
+    /// # Errors
+    /// When Python cannot look at a layer.
     pub fn with_ordered_sums(
         &self,
         py: Python<'_>,
         parts: &[Part],
         arrivals: &Arrivals,
-        aliases: &Obj,
-    ) -> Option<Self> {
+        makers: &Makers,
+    ) -> PyResult<Option<Self>> {
         let producer = self.producers();
         let mut of = vec![0; self.statements.len()];
         for (number, part) in parts.iter().enumerate() {
             part.statements.iter().for_each(|at| of[*at] = number);
         }
         let mut whole = self.clone();
+        let mut held = Held::default();
         let mut made: FxHashMap<Option<usize>, Vec<Statement>> = FxHashMap::default();
-        for (tensor, users) in arrivals {
-            let by = |id: &SymbolId| producer.get(id.0 as usize).copied().flatten();
+        let depths = self.depths(parts);
+        let count = |at: &usize| {
+            let made = self.statements[*at].output.first_symbol();
+            let known = made.and_then(|made| arrivals.operations.get(&made));
+            known.copied().unwrap_or(1)
+        };
+        let is_small = |part: &Part| {
+            part.by_calls || part.statements.iter().map(count).sum::<usize>() < makers.least
+        };
+        let by_calls: Vec<bool> = parts.iter().map(is_small).collect();
+        let as_eager = self.all_behind(parts, &by_calls);
+        for (tensor, users) in &arrivals.sums {
+            let by = |(id, _): &(SymbolId, usize)| producer.get(id.0 as usize).copied().flatten();
             let Some(uses) = users.iter().map(by).collect::<Option<Vec<usize>>>() else {
                 continue;
             };
-            let home = producer[tensor.0 as usize];
-            let is_leaf = home.is_none_or(|at| !self.goes_backward(at));
-            if is_leaf && self.may_go_apart(&producer, &uses) {
+            let in_turn = |(at, (_, level)): (&usize, &(SymbolId, usize))| {
+                let part = of[*at];
+                (part, by_calls[part], (*level, depths[part], by_calls[part]))
+            };
+            let is_as_eager = uses.iter().all(|at| as_eager[of[*at]]);
+            if is_as_eager || are_in_turn(uses.iter().zip(users).map(in_turn)) {
                 continue;
             }
+            let home = producer[tensor.0 as usize];
+            let is_leaf = home.is_none_or(|at| !self.goes_backward(at));
             let place = home.map(|at| of[at]);
             let leaves = self.outputs.contains(tensor);
             let apart = match leaves {
                 true => apart_where_it_leaves(&uses, place, &of),
                 false => apart_in_order(&uses, place, &of),
             };
-            let Some(uses) = apart.filter(|_| self.may_alias(py, *tensor, &uses)) else {
+            let Some(apart) = apart else {
+                continue;
+            };
+            let Some(places) = self.may_alias(py, *tensor, &uses, makers)? else {
                 continue;
             };
             let sum = Sum {
                 tensor: *tensor,
-                uses,
+                uses: apart,
                 leaves,
+                again: is_leaf && self.may_go_apart(&producer, &uses),
             };
-            if let Some(statement) = whole.make_aliases(py, &sum, aliases) {
+            if let Some(statement) = whole.make_aliases(py, &sum, (places, &mut held), makers) {
                 made.entry(home).or_default().push(statement);
             }
         }
         if made.is_empty() {
-            return None;
+            return Ok(None);
         }
+        whole.call_with_aliases(py, held, makers)?;
         let statements = std::mem::take(&mut whole.statements);
         whole
             .statements
@@ -86,7 +138,26 @@ impl StatementIr {
             let behind = made.remove(&Some(number)).unwrap_or_default();
             whole.statements.extend(behind);
         }
-        Some(whole)
+        Ok(Some(whole))
+    }
+
+    /// How many parts each is from the results, on the longest way.
+    fn depths(&self, parts: &[Part]) -> Vec<usize> {
+        let mut depths = vec![0; parts.len()];
+        for number in (0..parts.len()).rev() {
+            let behind = behind(parts, number).map(|other| depths[other] + 1);
+            depths[number] = behind.max().unwrap_or(0);
+        }
+        depths
+    }
+
+    /// The parts that this holds of, and of all that gradients go through before them.
+    fn all_behind(&self, parts: &[Part], holds: &[bool]) -> Vec<bool> {
+        let mut all = holds.to_vec();
+        for number in (0..parts.len()).rev() {
+            all[number] &= behind(parts, number).all(|other| all[other]);
+        }
+        all
     }
 
     /// Whether gradients flow from what a statement makes to what it takes or holds.
@@ -121,9 +192,15 @@ impl StatementIr {
         pairs.any(|(at, way)| ways[..at].iter().any(|other| way.is_disjoint(other)))
     }
 
-    /// Whether uses of a tensor can take aliases of it.
-    fn may_alias(&self, py: Python<'_>, tensor: SymbolId, uses: &[usize]) -> bool {
-        let is_outside = self.inputs.contains(&tensor) || self.outputs.contains(&tensor);
+    /// Whether uses of a tensor can take aliases of it: where layers hold it, by their statements.
+    fn may_alias(
+        &self,
+        py: Python<'_>,
+        tensor: SymbolId,
+        uses: &[usize],
+        makers: &Makers,
+    ) -> PyResult<Option<FxHashMap<usize, Obj>>> {
+        let leaves = self.outputs.contains(&tensor);
         // A statement that hands it on, as a cast to the dtype that it has, makes it once more.
         let makes = |statement: &&Statement| {
             let mut makes = false;
@@ -132,21 +209,92 @@ impl StatementIr {
                 .for_each_symbol(&mut |id| makes |= id == tensor);
             makes
         };
-        let is_handed_on = self.statements.iter().filter(makes).count() > 1;
-        !is_handed_on
-            && uses.iter().all(|at| {
-                let statement = &self.statements[*at];
-                let takes = count(statement, tensor);
-                // A layer holds it, or does more with it than the statement says.
-                let is_view = is_outside && self.shares(py, statement);
-                let is_nested = matches!(statement.callee, Callee::Sir(_));
-                let is_other = is_view || is_nested || statement.may_select_rows(py, &self.symbols);
-                takes == uses.iter().filter(|other| *other == at).count() && !is_other
-            })
+        if self.statements.iter().filter(makes).count() > 1 {
+            return Ok(None);
+        }
+        let mut places = FxHashMap::default();
+        for at in uses {
+            let statement = &self.statements[*at];
+            let is_view = leaves && self.shares(py, statement);
+            let is_nested = matches!(statement.callee, Callee::Sir(_));
+            if is_view || is_nested || statement.may_select_rows(py, &self.symbols) {
+                return Ok(None);
+            }
+            let times = uses.iter().filter(|other| *other == at).count();
+            match count(statement, tensor) {
+                0 if times == 1 => match self.place_in_layer(py, statement, tensor, makers)? {
+                    Some(place) => places.insert(*at, place),
+                    None => return Ok(None),
+                },
+                takes if takes == times => None,
+                // A layer holds it too, or does more with it than the statement says.
+                _ => return Ok(None),
+            };
+        }
+        Ok(Some(places))
+    }
+
+    /// Where the layer that a statement calls has a tensor. `None`: nowhere, or in several places.
+    fn place_in_layer(
+        &self,
+        py: Python<'_>,
+        statement: &Statement,
+        tensor: SymbolId,
+        makers: &Makers,
+    ) -> PyResult<Option<Obj>> {
+        let (Some(layer), Some(tensor)) = (self.layer_of(statement), makers.inputs.get(&tensor))
+        else {
+            return Ok(None);
+        };
+        let place_of = makers.place_of.bind(py);
+        let place = place_of.call1((layer.bind(py), tensor.bind(py)))?;
+        Ok((!place.is_none()).then(|| Obj::from(place)))
+    }
+
+    /// The layer that a statement calls.
+    fn layer_of(&self, statement: &Statement) -> Option<&LayerRef> {
+        let Callee::Layer(symbol) = statement.callee else {
+            return None;
+        };
+        match self.kind(symbol) {
+            SymbolKind::Layer(layer) => Some(layer),
+            SymbolKind::Tensor(_) => None,
+        }
+    }
+
+    /// Has layers take aliases of what they hold.
+    fn call_with_aliases(&mut self, py: Python<'_>, held: Held, makers: &Makers) -> PyResult<()> {
+        for (at, held) in held {
+            let (places, aliases): (Vec<Obj>, Vec<SymbolId>) = held.into_iter().unzip();
+            let Some(layer) = self.layer_of(&self.statements[at]) else {
+                continue;
+            };
+            let places: Vec<_> = places.iter().map(|place| place.bind(py)).collect();
+            let stand_in = makers
+                .with_aliases
+                .bind(py)
+                .call1((layer.bind(py), places))?;
+            let symbol = SymbolId(self.symbols.len() as u32);
+            let kept = LayerRef::kept(&stand_in);
+            self.symbols.push(SymbolKind::Layer(kept));
+            self.inputs.insert(0, symbol);
+            let statement = &mut self.statements[at];
+            statement.callee = Callee::Layer(symbol);
+            statement.args[0] = Arg::Symbol(symbol);
+            let aliases = aliases.into_iter().map(Arg::Symbol).collect();
+            statement.args.insert(1, Arg::List(aliases));
+        }
+        Ok(())
     }
 
     /// Has the statements take aliases; the answer makes those.
-    fn make_aliases(&mut self, py: Python<'_>, sum: &Sum, aliases: &Obj) -> Option<Statement> {
+    fn make_aliases(
+        &mut self,
+        py: Python<'_>,
+        sum: &Sum,
+        (mut places, held): (FxHashMap<usize, Obj>, &mut Held),
+        makers: &Makers,
+    ) -> Option<Statement> {
         let meta = self.meta(sum.tensor)?.clone();
         let mut made = Vec::with_capacity(sum.uses.len());
         let mut taken: FxHashMap<usize, Vec<SymbolId>> = FxHashMap::default();
@@ -161,6 +309,12 @@ impl StatementIr {
         let loc = self.statements[*sum.uses.first()?.first()?].loc.clone();
         for (at, aliases) in taken {
             let mut aliases = aliases.into_iter();
+            if let Some(place) = places.remove(&at) {
+                held.entry(at)
+                    .or_default()
+                    .extend(aliases.next().map(|alias| (place, alias)));
+                continue;
+            }
             let statement = &mut self.statements[at];
             let args = statement.args.iter_mut();
             let all = args.chain(statement.kwargs.iter_mut().map(|(_, arg)| arg));
@@ -172,13 +326,16 @@ impl StatementIr {
             });
         }
         let number = Obj::from(PyInt::new(py, made.len()).into_any());
-        let leaves = Obj::from(PyBool::new(py, sum.leaves).to_owned().into_any());
+        let together = sum.uses.first().is_some_and(|uses| uses.len() > 1);
+        let flag = |is: bool| Arg::Const(Obj::from(PyBool::new(py, is).to_owned().into_any()));
         Some(Statement {
-            callee: Callee::Api(aliases.clone()),
+            callee: Callee::Api(makers.aliases.clone()),
             args: vec![
                 Arg::Symbol(sum.tensor),
                 Arg::Const(number),
-                Arg::Const(leaves),
+                flag(sum.leaves),
+                flag(sum.again),
+                flag(together),
             ],
             kwargs: Vec::new(),
             output: Arg::List(made),
@@ -200,6 +357,24 @@ fn count(statement: &Statement, tensor: SymbolId) -> usize {
     takes
 }
 
+/// The parts that take what one makes.
+fn behind(parts: &[Part], number: usize) -> impl Iterator<Item = usize> + '_ {
+    let made = &parts[number].outputs;
+    let takes = move |other: &usize| made.iter().any(|id| parts[*other].inputs.contains(id));
+    (number + 1..parts.len()).filter(takes)
+}
+
+/// Whether parts give their gradients one after the other in eager mode's order: they are alike,
+/// and each gives one, or runs call by call.
+fn are_in_turn<T: PartialEq>(uses: impl Iterator<Item = (usize, bool, T)>) -> bool {
+    let uses: Vec<(usize, bool, T)> = uses.collect();
+    let mut others = uses.iter().enumerate().skip(1);
+    others.all(|(at, (part, by_calls, known))| {
+        let before = &uses[..at];
+        *known == uses[0].2 && (*by_calls || before.iter().all(|(earlier, ..)| earlier != part))
+    })
+}
+
 /// The uses of each alias of a tensor that stays in the graph. `None`: parts add what comes through
 /// these statements as eager mode does, first what other parts than `home` give, which makes the
 /// tensor. The first two may change places.
@@ -218,10 +393,10 @@ fn apart_in_order(uses: &[usize], home: Option<usize>, of: &[usize]) -> Option<V
     if is_right(&parts) || is_right(&swapped) {
         return None;
     }
-    // What one part gives first it may add by itself.
+    // What one part gives first it may add by itself; one that runs call by call does not.
     let first = parts.iter().take_while(|part| **part == parts[0]).count();
     let (together, single) = uses.split_at(first);
-    if single.len() < 2 && parts.iter().all(|part| *part != home) {
+    if single.is_empty() && parts.iter().all(|part| *part != home) {
         return None;
     }
     let single = single.iter().map(|at| vec![*at]);

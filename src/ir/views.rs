@@ -1,4 +1,5 @@
-//! Views of tensors that anyone outside of a graph can change: what goes in and what comes out.
+//! Views of tensors that anyone outside of a graph can change: what goes in and what comes out, and
+//! what is made in eager mode of those.
 //!
 //! Eager mode's gradients keep such views, and see what becomes of them. Between the parts of a
 //! graph there are tensors of their own, so each part makes its views again, or they are made in
@@ -19,7 +20,10 @@ impl StatementIr {
         py: Python<'_>,
         producer: &[Option<usize>],
     ) -> Vec<Option<SymbolId>> {
-        let outside = |id: SymbolId| self.inputs.contains(&id) || self.outputs.contains(&id);
+        let is_alone =
+            |id: SymbolId| producer[id.0 as usize].is_some_and(|from| self.statements[from].alone);
+        let outside =
+            |id: SymbolId| self.inputs.contains(&id) || self.outputs.contains(&id) || is_alone(id);
         let mut views: Vec<Option<SymbolId>> = Vec::with_capacity(self.statements.len());
         for statement in &self.statements {
             let viewed = only_operand(statement).filter(|id| {

@@ -66,6 +66,8 @@ pub fn native(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         wrap_pyfunction!(crate::double_backward::arrivals::watch, py)?,
         wrap_pyfunction!(crate::double_backward::runs, py)?,
         wrap_pyfunction!(crate::double_backward::now, py)?,
+        wrap_pyfunction!(crate::double_backward::next_number, py)?,
+        wrap_pyfunction!(crate::leaves::describe, py)?,
         wrap_pyfunction!(crate::edge_pruning::can_cut, py)?,
         wrap_pyfunction!(executors::begin_loops, py)?,
         wrap_pyfunction!(executors::end_loops, py)?,

@@ -57,6 +57,12 @@ pub fn runs(py: Python<'_>) -> Vec<Py<PyAny>> {
     known.into_iter().filter_map(alive).collect()
 }
 
+/// The number of what is made now, among runs.
+#[pyfunction]
+pub fn next_number() -> usize {
+    RUNTIME.runs.number.fetch_add(1, Ordering::Relaxed)
+}
+
 /// The number of the next backward pass through programs.
 #[pyfunction]
 pub fn now() -> u64 {
@@ -234,6 +240,11 @@ impl Run {
 
 #[pymethods]
 impl Run {
+    #[getter]
+    fn number(&self) -> usize {
+        self.number
+    }
+
     fn names(&self) -> Vec<String> {
         self.shared.names.clone()
     }

@@ -20,6 +20,7 @@ fn with_description(gradient: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
 
 /// Sees to it that a leaf's gradients say what they say in eager mode. What is no leaf has no
 /// hook: its gradient is seen by nobody but hooks and who retains it.
+#[pyfunction]
 pub fn describe(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = tensor.py();
     if has_own_hook(tensor) {

@@ -4,12 +4,19 @@
 use std::sync::Arc;
 
 use paddle_sot::backend::CompileRequest;
-use paddle_sot::graph::{Arrivals, Part, Parted, StatementIr, SymbolId};
+use paddle_sot::graph::{Arrivals, Makers, Part, Parted, StatementIr, SymbolId};
 use paddle_sot::obj::Obj;
 use pyo3::prelude::*;
 
 use crate::bridge;
+use crate::parts::LEAST;
 use crate::trace::PaddleTrace;
+
+/// The position of a value, and how far from the results it is.
+type Made = (usize, usize);
+
+/// What `ordered_sums.py` answers: sums, by positions of values, and operations of each call.
+type Found = (Vec<(usize, Vec<Made>)>, Vec<usize>);
 
 /// See [`TraceSession::arrivals`](paddle_sot::backend::TraceSession::arrivals).
 pub fn arrivals(
@@ -29,13 +36,17 @@ pub fn arrivals(
     let outputs: Vec<usize> = sir.outputs.iter().filter_map(of).collect();
     let found = bridge::module(py, "gradients.ordered_sums")?
         .call_method1("arrivals", (trace.trace.bind(py), values, inputs, outputs))?;
-    let found: Option<Vec<(usize, Vec<usize>)>> = found.extract()?;
-    let symbols = |found: Vec<usize>| found.into_iter().map(|at| numbers[at]).collect();
-    Ok(found.map(|found| {
-        let found = found.into_iter();
-        found
-            .map(|(at, users)| (numbers[at], symbols(users)))
-            .collect()
+    let found: Option<Found> = found.extract()?;
+    let symbol = |(at, level): Made| (numbers[at], level);
+    let symbols = |found: Vec<Made>| found.into_iter().map(symbol).collect();
+    Ok(found.map(|(sums, operations)| {
+        let sums = sums.into_iter();
+        Arrivals {
+            sums: sums
+                .map(|(at, made)| (numbers[at], symbols(made)))
+                .collect(),
+            operations: numbers.iter().copied().zip(operations).collect(),
+        }
     }))
 }
 
@@ -56,8 +67,18 @@ pub fn in_order(
     let Some(arrivals) = request.session.arrivals(py, sir)? else {
         return Ok(None);
     };
-    let aliases = Obj::from(bridge::module(py, "gradients.ordered_sums")?.getattr("aliases")?);
-    let Some(whole) = sir.with_ordered_sums(py, parts, &arrivals, &aliases) else {
+    let module = bridge::module(py, "gradients.ordered_sums")?;
+    let inputs = sir
+        .tensor_inputs()
+        .zip(request.example_inputs.iter().cloned());
+    let makers = Makers {
+        aliases: Obj::from(module.getattr("aliases")?),
+        place_of: Obj::from(module.getattr("place_of")?),
+        with_aliases: Obj::from(module.getattr("WithAliases")?),
+        inputs: inputs.collect(),
+        least: request.least.max(LEAST),
+    };
+    let Some(whole) = sir.with_ordered_sums(py, parts, &arrivals, &makers)? else {
         return Ok(None);
     };
     Ok(match whole.parts(py) {

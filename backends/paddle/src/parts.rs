@@ -21,7 +21,7 @@ use crate::versions::{self, COMPUTED_AGAIN};
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one
 /// or two.
-const LEAST: usize = 3;
+pub const LEAST: usize = 3;
 
 /// How many times as many operations a round has that is a program.
 const ROUND: usize = 3;
@@ -105,13 +105,20 @@ pub fn compile_parts(
     let parts = match parted {
         Parted::One => return compile_pieces(py, request, compiler, &role),
         Parted::Never(why) => Err(why),
-        Parted::Parts(parts) => Ok(match in_order(py, &request, &parts)? {
-            Some((sir, parts)) => {
-                request.sir = sir;
-                parts
+        Parted::Parts(parts) => {
+            if let Some((sir, in_order)) = in_order(py, &request, &parts)? {
+                let plain = std::mem::replace(&mut request.sir, sir);
+                match Parts::compile(py, &request, in_order, (compiler, SEVERAL_RESULTS), &role) {
+                    Ok(parts) if parts.fell_back().is_none() => return Ok(Box::new(parts)),
+                    Err(err) if err.is_interrupt(py) => return Err(err),
+                    Ok(_) | Err(_) => {
+                        log::info!(target: "paddle_sot_rs.backend", "gradients are added in the order of parts: with aliases these are no programs");
+                    }
+                }
+                request.sir = plain;
             }
-            None => parts,
-        }),
+            Ok(parts)
+        }
     };
     compile_or_give_up(py, request, parts, compiler, &role)
 }

@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import operator
 import types
 
 import paddle
@@ -195,12 +194,18 @@ def delete_attribute(target, name):
 
 def set_list(target, items):
     if isinstance(target, collections.deque):
-        # Iterators of others notice every change.
-        if len(target) != len(items) or any(map(operator.is_not, target, items)):
-            target.clear()
-            target.extend(items)
+        # Iterators of others notice it, also where it holds the same again.
+        target.clear()
+        target.extend(items)
     else:
         list.__setitem__(target, slice(None), items)
+
+
+def set_items(target, items):
+    """Those of a deque: its iterators notice nothing."""
+    for place, item in enumerate(items):
+        if target[place] is not item:
+            target[place] = item
 
 
 def extend_list(target, items):

@@ -27,7 +27,7 @@ from paddle_sot_rs._paddle.views import COPIES
 _PROGRAM = "builtin.module"
 _WHOLE_NUMBERS = (paddle.int32, paddle.int64)
 # Operations that cost nothing.
-_NO_WORK = frozenset((DATA, "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
+NO_WORK = frozenset((DATA, "pd_op.full", "pd_op.full_int_array", "builtin.combine", "builtin.split"))
 
 
 class Trace:
@@ -228,7 +228,7 @@ class Trace:
         return value
 
     def operations(self):
-        return sum(op.name() not in _NO_WORK for op in self.block.ops)
+        return sum(op.name() not in NO_WORK for op in self.block.ops)
 
     def eager_cost(self, called):
         """What eager mode spends on these calls, in plain operations.

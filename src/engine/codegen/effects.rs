@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use crate::frame::{Modules, OPERATOR};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
+use crate::simulator::containers::deques;
 use crate::simulator::deferred::{self, DeferredCall, FramePlace};
 use crate::variables::{AttrOp, Kind, ObjectVar, Rebuild, Snapshot, VarId};
 
@@ -84,6 +85,9 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     let mut pending = Vec::new();
     for id in mutated {
         let fresh = match e.t.vars.kind(id).snapshot() {
+            Snapshot::Contents(_, contents @ Kind::List(_)) if deques::keeps_iterators(e.t, id) => {
+                Some(("set_items", e.t.add(contents)))
+            }
             Snapshot::Contents(helper, contents) => Some((helper, e.t.add(contents))),
             Snapshot::Popped(helper, count, contents) => {
                 let parts = vec![e.t.int(count as i64), e.t.add(contents)];

@@ -329,3 +329,54 @@ def test_methods_with_too_many_arguments():
         return x, held.recent
 
     check(function, Held(), paddle.ones([2]))
+
+
+def turns(held, x):
+    held.recent.reverse()
+    held.recent[1] = held.recent[0] * 10
+    return x * held.recent[1]
+
+
+def turns_back(held, x):
+    held.recent.reverse()
+    held.recent.reverse()
+    return x * held.recent[0]
+
+
+def turns_what_moved(held, x):
+    held.recent.append(held.recent.popleft())
+    held.recent.reverse()
+    return x * held.recent[0]
+
+
+def moves_and_back(held, x):
+    held.recent.rotate(1)
+    held.recent.rotate(-1)
+    return x * held.recent[0]
+
+
+def adds_nothing(held, x):
+    held.recent.extend([])
+    held.recent += ()
+    return x * held.recent[0]
+
+
+ITERATED = [turns, turns_back, turns_what_moved, moves_and_back, adds_nothing]
+
+
+@pytest.mark.parametrize("function", ITERATED, ids=lambda function: function.__name__)
+def test_iterators_of_others_notice_what_they_notice_in_plain_python(function):
+    seen = []
+    translated = translate(function)
+    for call in (function, translated, translated):
+        held = Held(None)
+        held.recent.extend([1, 2, 3])
+        others = iter(held.recent)
+        next(others)
+        call(held, paddle.ones([2]))
+        try:
+            seen.append(list(others))
+        except RuntimeError as error:
+            seen.append(str(error))
+    assert seen[1:] == [seen[0]] * 2
+    assert sot.stats(translated).graph_breaks == []

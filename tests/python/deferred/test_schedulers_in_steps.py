@@ -291,3 +291,41 @@ def test_parameters_that_stop_training():
     for number in range(3):
         assert translated(one, x, y)[1] == step(one, x, y)[1]
         one.net[0].weight.trainable = number == 1
+
+
+def rate_first(self, x, y):
+    rate = self.optimizer.get_lr()
+    loss = self.loss(x, y)
+    loss.backward()
+    self.optimizer.step()
+    self.scheduler.step()
+    self.optimizer.clear_grad()
+    return loss, rate
+
+
+def rate_between(self, x, y):
+    loss = self.loss(x, y)
+    loss.backward()
+    rate = self.optimizer.get_lr()
+    self.optimizer.step()
+    self.optimizer.clear_grad()
+    self.scheduler.step()
+    return loss, rate
+
+
+@pytest.mark.parametrize("step", [rate_first, rate_between], ids=lambda step: step.__name__)
+@pytest.mark.parametrize("name", ["StepDecay", "CosineAnnealingDecay"])
+def test_the_rate_is_asked_for_in_front_of_the_step(name, step):
+    assert is_whole(both(step, SCHEDULERS[name]))
+
+
+def test_what_hides_a_method_is_seen():
+    one, other = Trainer(), Trainer()
+    translated = translate(rate_first)
+    for rate in (None, 5.0, 6.0):
+        for trainer in (one, other):
+            if rate is not None:
+                trainer.optimizer.get_lr = lambda rate=rate: rate
+        x, y = paddle.ones([3, 4]), paddle.ones([3, 2])
+        assert translated(other, x, y)[1] == rate_first(one, x, y)[1]
+        assert one.state() == other.state()

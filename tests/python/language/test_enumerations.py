@@ -200,4 +200,54 @@ def test_an_enumeration_that_grows():
 
 
 def test_a_loop_that_breaks():
-    agree("r = []\nfor m in Color:\n    print(end='')\n    r.append(m.name)\n    y = y * m.value", breaks=3)
+    agree("r = []\nfor m in Color:\n    print(end='')\n    r.append(m.name)\n    y = y * m.value", breaks=2)
+
+
+class Backwards(enum.EnumMeta):
+    def __iter__(cls):
+        return reversed([*super().__iter__()])
+
+
+class Own(enum.Enum, metaclass=Backwards):
+    A = 1
+    B = 2
+
+
+class Empty(enum.Enum):
+    pass
+
+
+def test_loops_that_break_go_over_what_plain_python_goes_over():
+    def loops(x, stop):
+        seen = []
+        for members in (Color, Mode, Own, Empty):
+            for member in members:
+                x = x + 1
+                seen.append((member, float(x.sum())))
+                if member is stop:
+                    break
+            else:
+                seen.append("else")
+        return x, seen
+
+    static = sot.to_static(loops, min_graph_size=0)
+    for stop in (None, Color.RED, Own.B, Mode.A, None):
+        x = paddle.ones([2])
+        (plain, told), (found, seen) = loops(x, stop), static(x, stop)
+        assert (found.tolist(), seen) == (plain.tolist(), told)
+
+
+def test_a_metaclass_that_goes_over_something_else(monkeypatch):
+    def loop(x):
+        for member in Color:
+            x = x * member.value
+            float(x.sum())
+        return x
+
+    static = sot.to_static(loop, min_graph_size=0)
+    x = paddle.full([2], 3.0)
+    assert static(x).tolist() == loop(x).tolist()
+    with monkeypatch.context() as patch:
+        patch.setattr(enum.EnumMeta, "__iter__", lambda cls: iter([cls.GREEN, cls.GREEN]))
+        assert static(x).tolist() == loop(x).tolist() == [12.0, 12.0]
+    assert static(x).tolist() == loop(x).tolist()

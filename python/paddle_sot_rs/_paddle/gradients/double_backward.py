@@ -20,12 +20,14 @@ from paddle.base import core
 from paddle.base.libpaddle import eager
 
 from paddle_sot_rs._core import paddle_backend
+from paddle_sot_rs._paddle.gradients import reusable_aliases
 
 # A program may put others in their places: `paddle.zeros_like = ...`.
 _zeros_like = paddle.zeros_like
 _astype, _data_ptr, _detach, _numpy = (
     getattr(paddle.Tensor, name) for name in ("astype", "data_ptr", "detach", "numpy")
 )
+_contiguous, _lies_contiguous = paddle.Tensor.contiguous, paddle.Tensor.is_contiguous
 # The state of the generators that programs draw from.
 random_state, _set_random_state = paddle.get_rng_state, paddle.set_rng_state
 _abs, _allclose, _isfinite = numpy.abs, numpy.allclose, numpy.isfinite
@@ -249,6 +251,22 @@ def arrived(run, at, gradient):
     return None
 
 
+def note_reusable(alias, tensor, view):
+    """`alias` has a node that goes backward any number of times; `view` makes one of `tensor` with gradients."""
+    run = reusable_aliases.Reusable(tensor, view)
+    alias._register_grad_hook(lambda gradient: _arrived_again(run, gradient))
+
+
+def _arrived_again(run, gradient):
+    if gradient is None:
+        # Its node cannot do without.
+        return _zeros_like(run.tensor)
+    if gets_zeros():
+        return arrived(run, 0, gradient)
+    # Its node takes numbers in the order in which they lie.
+    return None if _lies_contiguous(gradient) else _contiguous(gradient)
+
+
 def _apart(gradient):
     """A gradient with a node of autograd of its own.
 
@@ -280,7 +298,7 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
             return _native_gradients(
                 outputs, inputs, gradients, retain_graph, create_graph, only_inputs, allow_unused, *rest
             )
-    alive = runs()
+    alive = reusable_aliases.among(runs())
     found, pending = _walk(alive, outputs, inputs, gradients, retain_graph, only_inputs, allow_unused, *rest)
     # A program only depends on earlier ones.
     for run in alive:

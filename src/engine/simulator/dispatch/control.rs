@@ -1,10 +1,12 @@
 //! Instructions that decide where control goes: jumps, loops, `yield from`, `with`, handlers.
 
+use pyo3::prelude::*;
+
 use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
 use crate::simulator::{
-    Step, Tracer, attributes, branches, contexts, groups, iterate, tensor_scalar, truth,
+    Step, Tracer, attributes, branches, contexts, groups, iterate, keys, tensor_scalar, truth,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -18,6 +20,30 @@ pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     }
     let truth = truth::truth(t, value)?;
     Ok(t.bool(truth))
+}
+
+/// The iterator of a loop, which nobody sees. Python goes over an enumeration with a generator,
+/// that only the interpreter could make where the loop breaks; its members stand for it.
+pub(super) fn iter_of_loop(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let iterator = iterate::get_iter(t, value)?;
+    if !matches!(t.kind(value), Kind::Class) || !is_enumeration(t, value)? {
+        return Ok(iterator);
+    }
+    let mut members = Vec::new();
+    iterate::drain(t, iterator, |_, member| {
+        members.push(member);
+        Ok(())
+    })?;
+    let members = t.add(Kind::Tuple(members, None));
+    iterate::get_iter(t, members)
+}
+
+/// Whether a class is gone over as enumerations are.
+fn is_enumeration(t: &mut Tracer<'_>, class: VarId) -> Step<bool> {
+    let found_by = |meta| attributes::lookup(&meta, "__iter__");
+    let own = found_by(keys::enumeration(t.py)?.get_type());
+    let found = t.type_of(class).and_then(found_by);
+    Ok(matches!((found, own), (Some(found), Some(own)) if found.is(&own)))
 }
 
 /// A conditional jump. `popped`: the value is gone on both sides, else where it does not jump.

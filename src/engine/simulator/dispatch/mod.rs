@@ -24,7 +24,8 @@ use calls::{
 };
 use containers::{build_dict, build_set, dict_merge, pop_slice, put_into, unpack, unpack_ex};
 use control::{
-    before_with, check_group_match, for_iter, jump_if, prepare_reraise, push_handled, send, to_bool,
+    before_with, check_group_match, for_iter, iter_of_loop, jump_if, prepare_reraise, push_handled,
+    send, to_bool,
 };
 use expressions::{compare, contains, is_same, pop_operands, super_attribute, unary, unary_not};
 use imports::{import_from, import_name};
@@ -311,7 +312,11 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::UnpackEx { before, after } => unpack_ex(t, f, *before as usize, *after as usize)?,
         Instr::GetIter => {
             let value = f.pop(t)?;
-            let iterator = iterate::get_iter(t, value)?;
+            let next = code.instructions.get(at + 1).map(|it| &it.instr);
+            let iterator = match next {
+                Some(Instr::ForIter { .. }) => iter_of_loop(t, value)?,
+                _ => iterate::get_iter(t, value)?,
+            };
             f.push(iterator);
         }
         Instr::GetLen => {

@@ -99,9 +99,8 @@ pub(in crate::simulator) fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<
             return float_key(t, number.value());
         }
     }
-    let enumerations = t.py.module("enum")?.getattr("Enum")?.cast_into();
     let by_identity = is_keyed_as(&class, &t.py.get_type::<PyAny>())
-        || enumerations.is_ok_and(|of| is_keyed_as(&class, &of));
+        || enumeration(t.py).is_ok_and(|of| is_keyed_as(&class, &of));
     if by_identity {
         return Ok(Key::Identity(object.as_ptr() as usize));
     }
@@ -109,6 +108,11 @@ pub(in crate::simulator) fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<
         Some(member) => Ok(Key::Identity(member.as_ptr() as usize)),
         None => t.stop(BreakId::Key, "a key of this type"),
     }
+}
+
+/// The class of all enumerations.
+pub fn enumeration(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
+    Ok(py.module("enum")?.getattr("Enum")?.cast_into()?)
 }
 
 fn float_key(t: &Tracer<'_>, number: f64) -> Step<Key> {

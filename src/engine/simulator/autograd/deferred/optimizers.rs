@@ -168,7 +168,7 @@ fn steps_quietly(t: &mut Tracer<'_>, optimizer: VarId) -> Step<bool> {
     };
     Ok(is_optimizer(&class)
         && !is_changed(t, &class)
-        && !is_read(t, &source)
+        && !is_read(t, &class, &source)
         && runs_no_other_code(t, &object, &source)?)
 }
 
@@ -251,12 +251,12 @@ fn is_changed(t: &mut Tracer<'_>, class: &Bound<'_, PyType>) -> bool {
     })
 }
 
-/// Whether state that a step changes was read before it.
-fn is_read(t: &Tracer<'_>, optimizer: &TrackerRef) -> bool {
+/// Whether state that a step changes was read before it. No step hides a method: what that reads is
+/// looked at by itself.
+fn is_read(t: &Tracer<'_>, class: &Bound<'_, PyType>, optimizer: &TrackerRef) -> bool {
     let is_state = |tracker: &Tracker| {
-        tracker
-            .attribute()
-            .is_some_and(|(of, name)| of == optimizer && !is_fixed(name))
+        let attribute = tracker.attribute().filter(|(of, _)| *of == optimizer);
+        attribute.is_some_and(|(_, name)| !is_fixed(name) && paddles(class, name).is_none())
     };
     t.guards.iter().any(|guard| {
         let mut path = std::iter::successors(Some(&guard.tracker), |tracker| tracker.base());
@@ -383,6 +383,13 @@ fn is_fixed(name: &str) -> bool {
         .any(|names| names.contains(&name))
 }
 
+/// The method of Paddle's that a class has by this name.
+fn paddles<'py>(class: &Bound<'py, PyType>, name: &str) -> Option<Bound<'py, PyAny>> {
+    attributes::lookup(class, name).filter(|found| {
+        found.is_exact_instance_of::<PyFunction>() && provenance::is_of_paddle(found)
+    })
+}
+
 /// Whether an optimizer has a method of Paddle's by this name, which no step hides.
 pub(super) fn is_method(
     t: &mut Tracer<'_>,
@@ -390,9 +397,7 @@ pub(super) fn is_method(
     optimizer: VarId,
     name: &str,
 ) -> Step<bool> {
-    let found = attributes::lookup(class, name).filter(|found| {
-        found.is_exact_instance_of::<PyFunction>() && provenance::is_of_paddle(found)
-    });
+    let found = paddles(class, name);
     let own = t.value(optimizer).map(|object| object.getattr("__dict__"));
     let own = dict_of(own.transpose()?);
     Ok(match (found, own) {

@@ -68,8 +68,8 @@ const DEQUE: &[MethodRow] = &[
     MethodRow::new("__ne__", (1, 1), |t, call| compare(t, call, CmpOp::Ne)),
 ];
 
-/// Those of them that change it in a way that its iterators do not notice: its length stays.
-const KEEPS_LENGTH: [&str; 2] = ["__setitem__", "reverse"];
+/// Those of them that its iterators do not notice, and those of which they notice each item.
+const NOTED_BY_ITEM: [&str; 4] = ["__setitem__", "reverse", EXTEND, "extendleft"];
 
 /// `collections.deque`.
 fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
@@ -149,6 +149,19 @@ fn contents_of_deque(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
     Ok(t.contents(id, &len, "__len__"))
 }
 
+/// Whether this is what a deque that exists holds, and iterators notice no change of it.
+pub fn keeps_iterators(t: &Tracer<'_>, contents: VarId) -> bool {
+    let value = t.vars.get(contents).value.as_ref();
+    if !value.is_some_and(|value| is_exact(&value.bind(t.py).get_type())) {
+        return false;
+    }
+    let mut all = (0..t.vars.len() as u32).map(|id| t.vars.kind(VarId(id)));
+    all.any(|kind| {
+        matches!(kind, Kind::Object(ObjectVar { contents: Some(held), is_shifted: false, .. })
+            if *held == contents)
+    })
+}
+
 /// `deque.name(*args)`.
 pub fn call(
     t: &mut Tracer<'_>,
@@ -163,12 +176,13 @@ pub fn call(
     let contents = contents_of(t, deque)?;
     if row.inherited == Inherited::Writes {
         refuse_iterated(t, contents)?;
-        // Iterators of others would notice how it is replayed.
-        if KEEPS_LENGTH.contains(&name) && t.source(deque).is_some() {
-            return t.stop(
-                BreakId::ContainerMethod,
-                format!("{name}() of a deque that exists"),
-            );
+        let fewest = match name {
+            CLEAR => 1,
+            "rotate" => 2,
+            _ => 0,
+        };
+        if !NOTED_BY_ITEM.contains(&name) && len(t, contents)? >= fewest {
+            note_shift(t, deque);
         }
     }
     len(t, contents)?;
@@ -181,6 +195,15 @@ pub fn call(
         kwargs,
     };
     row.run(t, call)
+}
+
+/// Its iterators notice what is done.
+fn note_shift(t: &mut Tracer<'_>, deque: VarId) {
+    t.vars.update(deque, |var| {
+        if let Kind::Object(object) = &mut var.kind {
+            object.is_shifted = true;
+        }
+    });
 }
 
 fn on_list(t: &mut Tracer<'_>, call: MethodCall<'_>, name: &str) -> Step<VarId> {
@@ -292,6 +315,7 @@ fn len(t: &mut Tracer<'_>, contents: VarId) -> Step<usize> {
 /// An item at the right or left end: the one at the other end goes where there are too many.
 fn add(t: &mut Tracer<'_>, call: MethodCall<'_>, item: VarId, last: bool) -> Step<VarId> {
     let contents = contents_of(t, call.receiver)?;
+    note_shift(t, call.receiver);
     let first = t.int(0);
     match last {
         true => methods::call(t, contents, APPEND, &[item], &[])?,

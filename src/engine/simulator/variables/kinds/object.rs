@@ -59,6 +59,8 @@ pub struct ObjectVar {
     pub contents: Option<VarId>,
     /// `maxlen` of a new deque.
     pub most: Option<usize>,
+    /// Whether the frame changed a deque in a way that its iterators notice.
+    pub is_shifted: bool,
 }
 
 impl ObjectVar {
@@ -70,6 +72,7 @@ impl ObjectVar {
             base: None,
             contents: None,
             most: None,
+            is_shifted: false,
         }
     }
 
