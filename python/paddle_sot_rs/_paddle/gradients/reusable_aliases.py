@@ -10,7 +10,7 @@ from paddle_sot_rs._core import paddle_backend
 
 _next_number = paddle_backend.next_number
 # By their numbers, among those of runs.
-_alive = weakref.WeakValueDictionary()
+_alive: weakref.WeakValueDictionary[int, "Reusable"] = weakref.WeakValueDictionary()
 
 
 class Reusable:
