@@ -11,6 +11,17 @@ use crate::obj;
 use crate::ops::{ASTYPE, FULL, FULL_LIKE, RESHAPES, TO_TENSOR, knows};
 use crate::reason::{Break, BreakKind};
 
+/// What is checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// A translation for calls.
+    Called,
+    /// An export: nobody guards the dims, so that branches and loops on them are in the graph.
+    Exported,
+    /// The same, where loops over known dims were captured like those over open ones.
+    ExportedLoops,
+}
+
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
 /// this call.
 ///
@@ -26,7 +37,7 @@ use crate::reason::{Break, BreakKind};
 /// call that became something else.
 pub(super) fn check_dims(
     py: Python<'_>,
-    exports: bool,
+    checked: Checked,
     (open, made): (&StatementIr, &dyn TraceSession),
     (known, expected): (&StatementIr, &dyn TraceSession),
 ) -> Result<(), Break> {
@@ -35,7 +46,8 @@ pub(super) fn check_dims(
         known,
         at: 0,
         sessions: (made, expected),
-        exports,
+        exports: checked != Checked::Called,
+        loops: checked == Checked::ExportedLoops,
     };
     // In front of a break, more may have been captured where the dims are known.
     check
@@ -75,6 +87,8 @@ struct CheckDims<'a, 'py> {
     sessions: (&'a dyn TraceSession, &'a dyn TraceSession),
     /// Whether nobody guards the dims, so that branches and loops on them are in the graph.
     exports: bool,
+    /// Whether loops over known dims are loops: they count with numbers that are constants else.
+    loops: bool,
 }
 
 impl<'a> CheckDims<'a, '_> {
@@ -95,7 +109,14 @@ impl<'a> CheckDims<'a, '_> {
                 // A constant that a number of dims is computed with is not the user's `full()` of
                 // that line.
                 false if is_number(py, open, it) && !has_dims_of(open, it, known, other) => false,
-                false => is_same_call(py, it, other),
+                false => {
+                    let zeros = || {
+                        are_both_zeros(py, it, other)
+                            && !is_number(py, known, other)
+                            && has_rank_of(open, it, known, other)
+                    };
+                    is_same_call(py, it, other) || self.loops && zeros()
+                }
                 // Another one of the same line has other dims.
                 true => {
                     is_round && is_same_operator(it, other) && has_dims_of(open, it, known, other)
@@ -105,6 +126,11 @@ impl<'a> CheckDims<'a, '_> {
             let is_other = |other: &Statement| of_rows(py, other).is_some() && !matches(other);
             while known.statements.get(self.at).is_some_and(is_other) {
                 self.at += 1;
+            }
+            if self.loops {
+                let rest = known.statements.iter().skip(self.at);
+                let mut found = rest.take_while(|it| matches(it) || makes_numbers(known, it));
+                self.at += found.position(|it| matches(it)).unwrap_or(0);
             }
             let mut expected = known.statements.get(self.at);
             // Where the dims are known, a number made of them is a constant, and a bool next to a
@@ -119,7 +145,8 @@ impl<'a> CheckDims<'a, '_> {
             }
             let expected = expected.filter(|other| matches(other));
             if let Some(other) = expected {
-                if !has_dims_of(open, it, self.known, other) && !has_no_rows(py, it) {
+                let is_unseen = has_no_rows(py, it) || self.loops && are_both_zeros(py, it, other);
+                if !has_dims_of(open, it, self.known, other) && !is_unseen {
                     return Err(Differs::Shape(it));
                 }
                 let is_asked = !of_helper && !is_round && of_rows(py, it).is_none();
@@ -346,6 +373,17 @@ fn is_of_numbers(sir: &StatementIr, it: &Statement, helpers: &FxHashSet<SymbolId
     any && all && numbers
 }
 
+/// Whether a call makes nothing but numbers.
+fn makes_numbers(sir: &StatementIr, it: &Statement) -> bool {
+    let mut numbers = !matches!(it.callee, Callee::Sir(_) | Callee::Layer(_));
+    let mut any = false;
+    it.output.for_each_symbol(&mut |made| {
+        any = true;
+        numbers &= may_be_number(sir, made);
+    });
+    any && numbers
+}
+
 fn may_be_number(sir: &StatementIr, id: SymbolId) -> bool {
     sir.meta(id).is_some_and(|meta| {
         let is_number = matches!(meta.dtype, DType::Int64 | DType::Float64 | DType::Bool);
@@ -358,6 +396,11 @@ fn is_number(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
     let shape = matches!(it.args.first(), Some(Arg::List(dims)) if dims.is_empty());
     let made = it.output.first_symbol().and_then(|made| sir.meta(made));
     shape && made.is_some_and(|meta| meta.shape.is_empty()) && is_named(py, it, &[FULL])
+}
+
+/// Whether both make what nobody sees of a loop without a round: zeros like a tensor, or of a shape.
+fn are_both_zeros(py: Python<'_>, a: &Statement, b: &Statement) -> bool {
+    a.loc == b.loc && [a, b].iter().all(|it| is_named(py, it, &[FULL, FULL_LIKE]))
 }
 
 /// Whether two statements are one operator, with the number on either side.
@@ -417,18 +460,22 @@ fn checks_place(py: Python<'_>, it: &Statement) -> bool {
     }
 }
 
-/// Whether a statement makes a tensor of a list of numbers of the graph.
+/// Whether a statement makes a tensor of a number of the graph, or of a list of such.
 fn stacks(py: Python<'_>, it: &Statement) -> bool {
     let Callee::Api(function) = &it.callee else {
         return false;
     };
     let (module, name) = obj::module_and_name(function.bind(py));
-    module == "paddle_sot_rs._graph.control" && name == "new_stack"
+    module == "paddle_sot_rs._graph.control" && matches!(name.as_str(), "new_stack" | "new_tensor")
 }
 
-/// Whether a statement makes a tensor of a list of constants.
+/// Whether a statement makes a tensor of a constant, or of a list of constants.
 fn makes(py: Python<'_>, it: &Statement) -> bool {
-    is_named(py, it, &[TO_TENSOR]) && matches!(it.args.first(), Some(Arg::List(_) | Arg::Tuple(_)))
+    is_named(py, it, &[TO_TENSOR])
+        && matches!(
+            it.args.first(),
+            Some(Arg::List(_) | Arg::Tuple(_) | Arg::Const(_))
+        )
 }
 
 fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
@@ -449,6 +496,16 @@ fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
         _ => false,
     };
     callee && open.loc == known.loc
+}
+
+/// Whether both make one tensor, of as many dims.
+fn has_rank_of(open: &StatementIr, it: &Statement, known: &StatementIr, other: &Statement) -> bool {
+    let rank = |sir: &StatementIr, it: &Statement| {
+        let made = it.output.as_symbol()?;
+        Some(sir.meta(made)?.shape.len())
+    };
+    let found = rank(open, it);
+    found.is_some() && found == rank(known, other)
 }
 
 fn has_dims_of(open: &StatementIr, it: &Statement, known: &StatementIr, other: &Statement) -> bool {

@@ -3,8 +3,10 @@
 use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
+use crate::simulator::loops::kept_open::keep_open;
 use crate::simulator::{
-    Step, Tracer, attributes, branches, contexts, groups, iterate, tensor_scalar, truth,
+    Step, Tracer, attributes, branches, contexts, groups, grown_lists, iterate, tensor_scalar,
+    truth,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -12,7 +14,8 @@ use super::{Flow, dialect};
 
 /// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is
 /// rebuilt.
-pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+pub(in crate::simulator) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let value = grown_lists::asked(t, value)?;
     if tensor_scalar::is_captured(t, value) {
         return tensor_scalar::truth_value(t, value);
     }
@@ -30,6 +33,7 @@ pub(super) fn jump_if(
     popped: bool,
 ) -> Step<Flow> {
     let value = if popped { f.pop(t)? } else { f.peek(t, 1)? };
+    let value = grown_lists::asked(t, value)?;
     if tensor_scalar::is_captured(t, value) {
         return captured_jump(t, f, at, value, target, jumps_if, popped);
     }
@@ -43,7 +47,7 @@ pub(super) fn jump_if(
 }
 
 /// The same on a tensor.
-fn captured_jump(
+pub(super) fn captured_jump(
     t: &mut Tracer<'_>,
     f: &mut FrameState,
     at: usize,
@@ -73,6 +77,7 @@ pub(super) fn for_iter(
     target: usize,
 ) -> Step<Flow> {
     let iterator = f.peek(t, 1)?;
+    keep_open(t, f, at, iterator)?;
     if matches!(t.kind(iterator), Kind::Iter(IterVar::Numbers { .. })) {
         let mut behind = f.clone();
         if let Flow::Jump(target) = for_end(t, &mut behind, target)? {

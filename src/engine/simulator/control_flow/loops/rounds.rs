@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use crate::graph::SymbolId;
 use crate::obj::Obj;
+use crate::simulator::control_flow::maybe;
+use crate::simulator::control_flow::own_containers::{Around, Holder};
 use crate::simulator::loop_return::{self, Answer, Leaf, Returns};
 use crate::simulator::phi::{self, Piece, refuse};
 use crate::simulator::region::{self, End};
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tracer::function_graph::Cut;
-use crate::simulator::tuple_carry::{self, Trees};
+use crate::simulator::tuple_carry::{self, Root, Trees};
 use crate::simulator::{
     Step, Tracer, call, carried_aliases, grown_lists, item, program_numbers, tensor_scalar,
 };
@@ -113,7 +115,9 @@ impl Captured<'_> {
                     frame.locals[*slot] = Some(value);
                 }
             }
-            for (slot, tuple) in trees.build(t, &leaves) {
+            let built = trees.build(t, &leaves);
+            placeholders.extend(Trees::stand_ins(t, &built, &mark));
+            for (slot, tuple) in built {
                 match parts.iter().find(|part| part.slot == slot) {
                     Some(Part {
                         of, item: Some(at), ..
@@ -139,7 +143,7 @@ impl Captured<'_> {
             if placeholders.iter().any(|id| t.vars.get(*id).mutated) {
                 return refuse(
                     t,
-                    "a tensor that differs from round to round is changed in place",
+                    "a tensor, list or dict that differs from round to round is changed in place",
                 );
             }
             let mut advanced = None;
@@ -269,7 +273,22 @@ impl Captured<'_> {
         for (slot, piece) in std::mem::take(&mut way.locals) {
             let first = self.first(t, slot, parts, None);
             let name = self.name(slot, parts, None);
-            if !trees.open(t, slot, first, &piece, &name, &mut way.locals)? {
+            let part = parts.iter().find(|part| part.slot == slot);
+            let at = Root {
+                slot,
+                around: Around {
+                    frame: self.inside,
+                    live: &self.region.live,
+                },
+                holder: part.map_or(Holder::Local(slot), |part| Holder::Item(part.of)),
+            };
+            let meta = match t.flow.maybes.then(|| maybe::parts(t, &piece)).flatten() {
+                Some((_, Some(tensor))) => {
+                    phi::symbol(t, &mut way.cut, &tensor)?.map(|(_, meta, _)| meta)
+                }
+                _ => None,
+            };
+            if !trees.open(t, at, first, (&piece, meta), &name, &mut way.locals)? {
                 way.locals.push((slot, piece));
             }
         }
@@ -328,7 +347,7 @@ impl Captured<'_> {
         let returned = t.bool(false);
         carried.insert(hidden, self.start(t, Some(returned), RETURNED)?);
         for (at, leaf) in answer.leaves().into_iter().enumerate() {
-            let first = loop_return::zeros(t, leaf, self.inside)?;
+            let first = loop_return::zeros(t, leaf, &self.inside.locals)?;
             let mut meta = leaf.meta.clone();
             meta.stop_gradient = true;
             let number = leaf.number;
@@ -437,7 +456,7 @@ impl Captured<'_> {
                 meta: meta.clone(),
                 number,
             },
-            self.inside,
+            &self.inside.locals,
         )?;
         meta.stop_gradient = true;
         Ok(Carried {

@@ -195,7 +195,11 @@ pub fn called(
             .plain_items()
             .map(<[VarId]>::to_vec)
             .unwrap_or_default();
-        let computed = items.iter().any(|item| is_of_graph(t, *item));
+        let computed = |t: &mut Tracer<'_>, item| {
+            is_of_graph(t, item)
+                || matches!(t.kind(item), Kind::Int(_)) && arguments::depends_on_dims(t, item)
+        };
+        let computed = items.iter().any(|item| computed(t, *item));
         if computed && obj::is_attr(function, "math", "prod") {
             return product(t, &items).map(Some);
         }
@@ -204,6 +208,12 @@ pub fn called(
     if obj::text_of(function, "__module__") == "math" {
         for arg in &mut args {
             *arg = graph_arrays::lowered(t, *arg)?;
+        }
+    }
+    let is_int = |t: &mut Tracer<'_>, id| matches!(t.kind(id), Kind::Int(_));
+    if args.len() == 2 && args.iter().any(|arg| is_int(t, *arg)) {
+        if let Some(made) = quotient_and_rest(t, function, args[0], args[1])? {
+            return Ok(Some(made));
         }
     }
     if !args.iter().any(|arg| is_of_graph(t, *arg)) {
@@ -254,7 +264,7 @@ pub fn called(
     Ok(None)
 }
 
-/// `divmod(a, b)` of whole numbers, `pow(a, b)` and `math.pow(a, b)`.
+/// `pow(a, b)` and `math.pow(a, b)`.
 fn of_two(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
@@ -268,7 +278,18 @@ fn of_two(
     if obj::is_attr(function, "math", "pow") && !classes.contains(&None) {
         return powers::of_floats(t, a, b);
     }
-    if !obj::is_attr(function, "builtins", "divmod") || classes != [Some(Type::Int); 2] {
+    quotient_and_rest(t, function, a, b)
+}
+
+/// `divmod(a, b)` of whole numbers.
+fn quotient_and_rest(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    a: VarId,
+    b: VarId,
+) -> Step<Option<VarId>> {
+    let classes = [a, b].map(|id| numbers_class(t, id));
+    if classes != [Some(Type::Int); 2] || !obj::is_attr(function, "builtins", "divmod") {
         return Ok(None);
     }
     let mut parts = Vec::with_capacity(2);
@@ -422,6 +443,24 @@ pub fn product(t: &mut Tracer<'_>, items: &[VarId]) -> Step<VarId> {
         made = operators::binary(t, BinOp::Mul, false, made, *item)?;
     }
     Ok(made)
+}
+
+/// How many numbers `range(start, stop, step)` has.
+pub fn count(t: &mut Tracer<'_>, [start, stop]: [VarId; 2], step: i64) -> Step<VarId> {
+    let (from, to) = if step > 0 {
+        (start, stop)
+    } else {
+        (stop, start)
+    };
+    let by = step.unsigned_abs().try_into().unwrap_or(i64::MAX);
+    let (most, by, zero) = (t.int(by - 1), t.int(by), t.int(0));
+    let span = operators::binary(t, BinOp::Sub, false, to, from)?;
+    let span = operators::binary(t, BinOp::Add, false, span, most)?;
+    let count = operators::binary(t, BinOp::FloorDiv, false, span, by)?;
+    match extreme(t, CmpOp::Gt, &[count, zero])? {
+        Some(count) => Ok(count),
+        None => refuse(t, "len() of such a range()"),
+    }
 }
 
 /// Whether items are equal, one by one, to others, of which the program computes some: whether all

@@ -11,6 +11,7 @@ mod function;
 mod iterator;
 mod layer;
 mod list;
+mod maybe;
 mod method;
 mod null;
 mod number;
@@ -44,6 +45,7 @@ pub use function::{FunctionVar, NewFunction};
 pub use iterator::{Item, IterVar, Tool};
 pub use layer::{Layer, Layers};
 pub use list::{Appended, List, RowsVar};
+pub use maybe::MaybeVar;
 pub use method::{BoundBuiltin, Method, SUPER, Super};
 pub use null::{Continuation, Null};
 pub use number::{Float, Int, NumberVar, SymNumber};
@@ -111,6 +113,8 @@ pub enum Kind {
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python
     /// sees as a number.
     SymNumber(SymbolId),
+    /// A tensor or `None`, which captured control flow decides.
+    Maybe(MaybeVar),
     /// An exact `int` of which only the type is known: it differs between calls.
     Int(NumberVar),
     /// An exact `float` of which only the type is known.
