@@ -29,7 +29,8 @@ pub fn variable(t: &mut Tracer<'_>, flag: VarId, tensor: VarId) -> VarId {
 
 /// What a value is on this way, where a test has decided it.
 pub fn decided(t: &mut Tracer<'_>, id: VarId) -> VarId {
-    let Kind::Maybe(maybe) = *t.kind(id) else {
+    // Nothing is looked into: most values are others.
+    let Kind::Maybe(maybe) = *t.vars.kind(id) else {
         return id;
     };
     match tails::decided_symbol(t, maybe.holds) {
@@ -46,8 +47,8 @@ pub fn is_there(t: &mut Tracer<'_>, id: VarId) -> Option<VarId> {
     Some(t.add(Kind::SymNumber(holds)))
 }
 
-fn symbol(t: &mut Tracer<'_>, id: VarId) -> Option<SymbolId> {
-    if let Kind::Maybe(maybe) = t.kind(id) {
+fn symbol(t: &Tracer<'_>, id: VarId) -> Option<SymbolId> {
+    if let Kind::Maybe(maybe) = t.vars.kind(id) {
         Some(maybe.holds)
     } else {
         None

@@ -392,7 +392,7 @@ pub fn call(
 
 /// What decides the truth of a value: whether a list of rows has one.
 pub fn asked(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
-    let Kind::Rows(rows) = *t.kind(value) else {
+    let Kind::Rows(rows) = *t.vars.kind(value) else {
         return Ok(value);
     };
     if !rows.may_be_empty {
