@@ -108,7 +108,7 @@ def put_items(tensor: Any, key: Any, value: Any) -> Any:
     if isinstance(keys[0], slice):
         return _put_behind(tensor, len(keys) - 1, keys[-1], value)
     if keys[0].dtype != paddle.bool:
-        # A predictor of Paddle's answers with memory that nobody has written where this is a result.
+        # Where it is a result, a predictor of Paddle's answers with memory that nobody has written.
         return paddle.assign(paddle.index_put(tensor, keys, value))
     rest = len(tensor.shape) - len(keys[0].shape)
     mask = paddle.unsqueeze(keys[0], list(range(-rest, 0))) if rest else keys[0]

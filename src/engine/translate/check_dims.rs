@@ -1,15 +1,20 @@
 //! Compares a trace with open dims with one in which they are known: what Paddle infers and
 //! computes with the -1 that stands for an open dim may be wrong.
 
+mod calls;
+
 use pyo3::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::backend::TraceSession;
-use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
-use crate::obj;
-use crate::ops::{ASTYPE, FULL, FULL_LIKE, RESHAPES, TO_TENSOR, knows};
+use crate::ops::{ASTYPE, FULL, FULL_LIKE};
 use crate::reason::{Break, BreakKind};
+
+use calls::{
+    are_both_zeros, checks_place, has_no_rows, is_named, is_of_module, is_same_call,
+    is_same_operator, of_rows, reshapes,
+};
 
 /// What is checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -396,106 +401,6 @@ fn is_number(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
     let shape = matches!(it.args.first(), Some(Arg::List(dims)) if dims.is_empty());
     let made = it.output.first_symbol().and_then(|made| sir.meta(made));
     shape && made.is_some_and(|meta| meta.shape.is_empty()) && is_named(py, it, &[FULL])
-}
-
-/// Whether both make what nobody sees of a loop without a round: zeros like a tensor, or of a shape.
-fn are_both_zeros(py: Python<'_>, a: &Statement, b: &Statement) -> bool {
-    a.loc == b.loc && [a, b].iter().all(|it| is_named(py, it, &[FULL, FULL_LIKE]))
-}
-
-/// Whether two statements are one operator, with the number on either side.
-fn is_same_operator(a: &Statement, b: &Statement) -> bool {
-    let (Callee::Method(left), Callee::Method(right)) = (&a.callee, &b.callee) else {
-        return false;
-    };
-    let stem = |name: &str| {
-        let stem = name.trim_matches('_').trim_start_matches('r').to_owned();
-        [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::TrueDiv]
-            .into_iter()
-            .any(|op| op.stem() == stem)
-            .then_some(stem)
-    };
-    a.loc == b.loc && stem(left).is_some() && stem(left) == stem(right)
-}
-
-fn is_named(py: Python<'_>, it: &Statement, names: &[&str]) -> bool {
-    let known = it.callee.api_names(py);
-    known.iter().any(|name| names.contains(&name.as_str()))
-}
-
-fn reshapes(py: Python<'_>, it: &Statement) -> bool {
-    let known = it.callee.api_names(py);
-    known.iter().any(|name| knows(name, RESHAPES))
-}
-
-/// Whether a statement calls a function of this module.
-fn is_of_module(py: Python<'_>, it: &Statement, module: &str) -> bool {
-    match &it.callee {
-        Callee::Api(function) => obj::module_and_name(function.bind(py)).0 == module,
-        Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
-    }
-}
-
-/// The name of a function of `_graph/rows.py`.
-fn of_rows(py: Python<'_>, it: &Statement) -> Option<String> {
-    let Callee::Api(function) = &it.callee else {
-        return None;
-    };
-    let (module, name) = obj::module_and_name(function.bind(py));
-    (module == "paddle_sot_rs._graph.rows").then_some(name)
-}
-
-/// Whether a statement makes no rows, of which open dims are 0.
-fn has_no_rows(py: Python<'_>, it: &Statement) -> bool {
-    of_rows(py, it).is_some_and(|name| name == "empty_rows")
-}
-
-/// Whether a statement checks that there is such a place: see `index_range.rs`.
-fn checks_place(py: Python<'_>, it: &Statement) -> bool {
-    match &it.callee {
-        Callee::Api(function) => {
-            obj::name_of(function.bind(py)).is_some_and(|name| name == "check_place")
-        }
-        Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
-    }
-}
-
-/// Whether a statement makes a tensor of a number of the graph, or of a list of such.
-fn stacks(py: Python<'_>, it: &Statement) -> bool {
-    let Callee::Api(function) = &it.callee else {
-        return false;
-    };
-    let (module, name) = obj::module_and_name(function.bind(py));
-    module == "paddle_sot_rs._graph.control" && matches!(name.as_str(), "new_stack" | "new_tensor")
-}
-
-/// Whether a statement makes a tensor of a constant, or of a list of constants.
-fn makes(py: Python<'_>, it: &Statement) -> bool {
-    is_named(py, it, &[TO_TENSOR])
-        && matches!(
-            it.args.first(),
-            Some(Arg::List(_) | Arg::Tuple(_) | Arg::Const(_))
-        )
-}
-
-fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
-    let callee = match (&open.callee, &known.callee) {
-        (Callee::Api(a), Callee::Api(b)) => {
-            let rows = || of_rows(py, open);
-            let is_of_list = |name: String| is_named(py, known, &[name.trim_end_matches("_rows")]);
-            a.is(b) || rows().is_some_and(is_of_list) || stacks(py, open) && makes(py, known)
-        }
-        (Callee::Method(a), Callee::Method(b)) | (Callee::Attribute(a), Callee::Attribute(b)) => {
-            a == b
-        }
-        (Callee::Layer(_), Callee::Layer(_)) | (Callee::Sir(_), Callee::Sir(_)) => true,
-        // See `dynamic_scalar::scaled`.
-        (Callee::Api(_), Callee::Method(name)) => {
-            matches!(&**name, "__mul__" | "__rmul__") && is_named(py, open, &["scale"])
-        }
-        _ => false,
-    };
-    callee && open.loc == known.loc
 }
 
 /// Whether both make one tensor, of as many dims.

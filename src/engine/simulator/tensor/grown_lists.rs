@@ -410,7 +410,7 @@ pub fn len_of(t: &mut Tracer<'_>, list: VarId) -> Step<Option<VarId>> {
     match *t.kind(list) {
         Kind::Rows(rows) => len(t, rows).map(Some),
         Kind::NumberRange(start, stop, step) => {
-            program_numbers::count(t, [start, stop], step).map(Some)
+            crate::simulator::variables::kinds::count(t, [start, stop], step).map(Some)
         }
         _ => Ok(rows::len(t, list)),
     }

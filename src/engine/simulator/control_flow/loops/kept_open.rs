@@ -1,5 +1,5 @@
-//! Loops over open dims that were captured: in a trace of which the dims are known they are captured,
-//! too, so that both traces have the same operations.
+//! Loops over open dims that were captured: where the dims are known they are captured, too, so that
+//! both traces have the same operations.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl LoopPlace {
     }
 }
 
-/// Where the loop at `at` was captured with open dims: its iterator counts in the graph here as well.
+/// Where the loop at `at` was captured with open dims, its iterator counts in the graph here, too.
 pub(in crate::simulator) fn keep_open(
     t: &mut Tracer<'_>,
     frame: &FrameState,

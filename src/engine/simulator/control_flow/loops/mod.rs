@@ -1,6 +1,7 @@
 //! Loops on tensors as part of the graph: one round is simulated with placeholders for what differs from
 //! round to round, cut out of the graph, and becomes the body of one `while_loop`.
 
+mod containers;
 mod emit;
 mod grown;
 pub(in crate::simulator) mod kept_open;

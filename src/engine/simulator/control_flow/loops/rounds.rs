@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use crate::graph::SymbolId;
 use crate::obj::Obj;
-use crate::simulator::control_flow::maybe;
-use crate::simulator::control_flow::own_containers::{Around, Holder};
 use crate::simulator::loop_return::{self, Answer, Leaf, Returns};
 use crate::simulator::phi::{self, Piece, refuse};
 use crate::simulator::region::{self, End};
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tracer::function_graph::Cut;
-use crate::simulator::tuple_carry::{self, Root, Trees};
+use crate::simulator::tuple_carry::{self, Trees};
 use crate::simulator::{
     Step, Tracer, call, carried_aliases, grown_lists, item, program_numbers, tensor_scalar,
 };
@@ -262,41 +260,8 @@ impl Captured<'_> {
         Ok(())
     }
 
-    /// Puts what is in tuples that differ from round to round next to the locals of a round.
-    fn open_tuples(
-        &self,
-        t: &mut Tracer<'_>,
-        way: &mut region::Way,
-        parts: &[Part],
-        trees: &mut Trees,
-    ) -> Step<()> {
-        for (slot, piece) in std::mem::take(&mut way.locals) {
-            let first = self.first(t, slot, parts, None);
-            let name = self.name(slot, parts, None);
-            let part = parts.iter().find(|part| part.slot == slot);
-            let at = Root {
-                slot,
-                around: Around {
-                    frame: self.inside,
-                    live: &self.region.live,
-                },
-                holder: part.map_or(Holder::Local(slot), |part| Holder::Item(part.of)),
-            };
-            let meta = match t.flow.maybes.then(|| maybe::parts(t, &piece)).flatten() {
-                Some((_, Some(tensor))) => {
-                    phi::symbol(t, &mut way.cut, &tensor)?.map(|(_, meta, _)| meta)
-                }
-                _ => None,
-            };
-            if !trees.open(t, at, first, (&piece, meta), &name, &mut way.locals)? {
-                way.locals.push((slot, piece));
-            }
-        }
-        Ok(())
-    }
-
     /// What a variable of the loop is called.
-    fn name(&self, slot: usize, parts: &[Part], trees: Option<&Trees>) -> Arc<str> {
+    pub(super) fn name(&self, slot: usize, parts: &[Part], trees: Option<&Trees>) -> Arc<str> {
         let slots = &self.inside.code.localsplus;
         match slots.get(slot) {
             Some(slot) => slot.name.clone(),
@@ -312,7 +277,7 @@ impl Captured<'_> {
     }
 
     /// What a local, or a part of something else, is in front of the loop.
-    fn first(
+    pub(super) fn first(
         &self,
         t: &mut Tracer<'_>,
         slot: usize,

@@ -445,24 +445,6 @@ pub fn product(t: &mut Tracer<'_>, items: &[VarId]) -> Step<VarId> {
     Ok(made)
 }
 
-/// How many numbers `range(start, stop, step)` has.
-pub fn count(t: &mut Tracer<'_>, [start, stop]: [VarId; 2], step: i64) -> Step<VarId> {
-    let (from, to) = if step > 0 {
-        (start, stop)
-    } else {
-        (stop, start)
-    };
-    let by = step.unsigned_abs().try_into().unwrap_or(i64::MAX);
-    let (most, by, zero) = (t.int(by - 1), t.int(by), t.int(0));
-    let span = operators::binary(t, BinOp::Sub, false, to, from)?;
-    let span = operators::binary(t, BinOp::Add, false, span, most)?;
-    let count = operators::binary(t, BinOp::FloorDiv, false, span, by)?;
-    match extreme(t, CmpOp::Gt, &[count, zero])? {
-        Some(count) => Ok(count),
-        None => refuse(t, "len() of such a range()"),
-    }
-}
-
 /// Whether items are equal, one by one, to others, of which the program computes some: whether all
 /// are, or any is. `None` where one is no number.
 pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> Step<Option<VarId>> {
