@@ -135,7 +135,7 @@ impl<'a> CheckDims<'a, '_> {
             if self.loops {
                 let rest = known.statements.iter().skip(self.at);
                 let mut found = rest.take_while(|it| matches(it) || makes_numbers(known, it));
-                self.at += found.position(|it| matches(it)).unwrap_or(0);
+                self.at += found.position(&matches).unwrap_or(0);
             }
             let mut expected = known.statements.get(self.at);
             // Where the dims are known, a number made of them is a constant, and a bool next to a

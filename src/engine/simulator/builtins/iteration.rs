@@ -232,11 +232,11 @@ pub(in crate::simulator) fn sum(
 
 /// The polyfill that adds what so many rounds of the graph yield.
 fn counted_in_graph(t: &mut Tracer<'_>, over: VarId) -> Option<&'static str> {
-    match t.kind(over) {
-        Kind::NumberRange(..) => Some("sum_of_numbers"),
-        Kind::Rows(_) => Some("sum_of_tensors"),
-        _ => None,
+    let kind = t.kind(over);
+    if matches!(kind, Kind::NumberRange(..)) {
+        return Some("sum_of_numbers");
     }
+    matches!(kind, Kind::Rows(_)).then_some("sum_of_tensors")
 }
 
 /// What `sum()` keeps beside a sum of floats in some versions: the digits that adding them has lost.

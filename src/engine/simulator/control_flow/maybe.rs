@@ -83,10 +83,12 @@ pub fn is_none(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<Option<VarId>> {
 
 /// A piece as a flag and a tensor: that is none where it is `None`.
 pub fn parts(t: &mut Tracer<'_>, piece: &Piece) -> Option<(Piece, Option<Piece>)> {
-    let is_none = match piece {
-        Piece::Same(id) => t.is_none(*id),
-        Piece::Const(value) => value.bind(t.py).is_none(),
-        _ => false,
+    let is_none = if let Piece::Same(id) = piece {
+        t.is_none(*id)
+    } else if let Piece::Const(value) = piece {
+        value.bind(t.py).is_none()
+    } else {
+        false
     };
     let flag = |t: &mut Tracer<'_>, holds| Piece::Same(t.bool(holds));
     if is_none {

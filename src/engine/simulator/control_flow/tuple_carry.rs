@@ -101,13 +101,12 @@ impl Trees {
             if !is_container {
                 return Ok(false);
             }
-            match self.node(t, first, at)? {
-                Node::Leaf(_) => {
-                    self.leaves.pop();
-                    return Ok(false);
-                }
-                root => self.roots.insert(slot, root),
-            };
+            let root = self.node(t, first, at)?;
+            if matches!(root, Node::Leaf(_)) {
+                self.leaves.pop();
+                return Ok(false);
+            }
+            self.roots.insert(slot, root);
         }
         let root = self.roots[&slot].clone();
         split(t, &root, piece, name, found)?;

@@ -407,13 +407,13 @@ pub fn asked(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
 /// `len()` of such a list, of a tensor with an open first dim, or of a `range()` that counts in the
 /// graph.
 pub fn len_of(t: &mut Tracer<'_>, list: VarId) -> Step<Option<VarId>> {
-    match *t.kind(list) {
-        Kind::Rows(rows) => len(t, rows).map(Some),
-        Kind::NumberRange(start, stop, step) => {
-            crate::simulator::variables::kinds::count(t, [start, stop], step).map(Some)
-        }
-        _ => Ok(rows::len(t, list)),
+    if let Kind::Rows(rows) = *t.kind(list) {
+        return len(t, rows).map(Some);
     }
+    if let Kind::NumberRange(start, stop, step) = *t.kind(list) {
+        return crate::simulator::variables::kinds::count(t, [start, stop], step).map(Some);
+    }
+    Ok(rows::len(t, list))
 }
 
 /// Notes that a list has grown on a way, where a program could hold it: see `Captured::run`.

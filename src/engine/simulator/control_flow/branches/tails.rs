@@ -40,7 +40,7 @@ pub fn near_or_far<'py>(
     }
     if let Some(far) = far.filter(|_| t.flow.tails < MOST) {
         (*frame, t.frames.locations) = steps.clone();
-        t.rollback(mark.clone());
+        t.rollback(mark);
         t.flow.tails += 1;
         let further = far(t, frame);
         t.flow.tails -= 1;

@@ -182,11 +182,10 @@ impl Merge<'_> {
             return Ok(None);
         };
         let flag = self.join(t, &holds, &other, what)?;
-        let flag = match flag {
-            // Two constants that differ are a number of the graph.
-            Joined::Number(_) => flag,
-            _ => return Ok(None),
-        };
+        // Two constants that differ are a number of the graph.
+        if !matches!(flag, Joined::Number(_)) {
+            return Ok(None);
+        }
         let tensor = self.join(t, &first, &second, what)?;
         Ok(Some(Joined::Maybe(Box::new((flag, tensor)))))
     }

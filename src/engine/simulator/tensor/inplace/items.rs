@@ -281,10 +281,12 @@ fn is_filled(t: &mut Tracer<'_>, symbol: SymbolId, shape: &[i64]) -> Step<bool> 
         let (number, zero) = (NumberVar::Dim(symbol, at), t.int(0));
         if t.options.varies.guards_outcomes {
             let dim = t.add(Kind::Int(number));
-            match dynamic_scalar::compare(t, CmpOp::Gt, dim, zero)? {
-                Some(holds) if holds => continue,
-                None if t.options.capture_control_flow => {}
-                _ => return Ok(false),
+            let holds = dynamic_scalar::compare(t, CmpOp::Gt, dim, zero)?;
+            if holds == Some(true) {
+                continue;
+            }
+            if holds.is_some() || !t.options.capture_control_flow {
+                return Ok(false);
             }
         }
         // Nobody guards it: the program fails where it is empty, as eager mode does.
