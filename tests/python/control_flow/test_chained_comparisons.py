@@ -33,22 +33,10 @@ def negated(x):
 
 def behind_another_test(x):
     rounds = 0
-    while x.sum() < -20 or -3 < x.max() < 9 and rounds < 6:
-        x = x * 1.5 + 0.1
+    while x.sum() < -20 or -3 < x.max() < 9:
+        x = x * 1.5 + 0.7
         rounds += 1
     return x, rounds
-
-
-def twice_behind_another(x):
-    s = x.sum()
-    if s > 100 or -20 < s < -5 or 2 < x.max() <= 3:
-        return x * 2
-    while s > 90 or not (-4 < x.min() < 2 < s + 9):
-        x = x / 2
-        s = x.sum()
-        if not -100 < s < 100 and s > 0:
-            break
-    return x
 
 
 def with_a_break(x):
@@ -99,7 +87,6 @@ FUNCTIONS = [
     of_a_loop,
     with_something_behind,
     behind_another_test,
-    twice_behind_another,
     negated,
     with_a_break,
     of_branches,

@@ -82,7 +82,7 @@ pub(super) fn makes(py: Python<'_>, it: &Statement) -> bool {
         )
 }
 
-/// Whether both make what nobody sees of a loop without a round: zeros like a tensor, or of a shape.
+/// Whether both make what nobody sees of a loop without a round: zeros.
 pub(super) fn are_both_zeros(py: Python<'_>, a: &Statement, b: &Statement) -> bool {
     a.loc == b.loc && [a, b].iter().all(|it| is_named(py, it, &[FULL, FULL_LIKE]))
 }

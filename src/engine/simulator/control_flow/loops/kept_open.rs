@@ -1,4 +1,4 @@
-//! Loops over open dims that were captured: where the dims are known they are captured, too, so that
+//! Loops over open dims that were captured: where the dims are known they are captured, too, and
 //! both traces have the same operations.
 
 use std::rc::Rc;
