@@ -300,6 +300,10 @@ def list_of_rows(rows):
     return [row.clone() for row in paddle.unbind(rows)] if rows.shape[0] else []
 
 
+def tensor_or_none(holds, tensor):
+    return tensor if holds else None
+
+
 def show_line(parts):
     sep, end, *values = parts
     print(*values, sep=sep, end=end)

@@ -105,13 +105,25 @@ def put_items(tensor: Any, key: Any, value: Any) -> Any:
     if not isinstance(value, paddle.pir.Value):
         value = paddle.full([1], value, tensor.dtype)
     keys = key if isinstance(key, tuple) else (key,)
+    if isinstance(keys[0], slice):
+        return _put_behind(tensor, len(keys) - 1, keys[-1], value)
     if keys[0].dtype != paddle.bool:
-        return paddle.index_put(tensor, keys, value)
+        # Where it is a result, a predictor of Paddle's answers with memory that nobody has written.
+        return paddle.assign(paddle.index_put(tensor, keys, value))
     rest = len(tensor.shape) - len(keys[0].shape)
     mask = paddle.unsqueeze(keys[0], list(range(-rest, 0))) if rest else keys[0]
     # `paddle.masked_fill` copies the mask first. Here eager mode's gradient sees what becomes of
     # it.
     return _C_ops.masked_fill(tensor, mask, value)
+
+
+def _put_behind(tensor: Any, axis: int, places: Any, value: Any) -> Any:
+    """`copy[:, places] = value`, for places along one dim: the dim comes first meanwhile."""
+    order = [axis, *(at for at in range(len(tensor.shape)) if at != axis)]
+    back = [order.index(at) for at in range(len(order))]
+    if len(value.shape) == len(order):
+        value = paddle.transpose(value, order)
+    return paddle.transpose(paddle.index_put(paddle.transpose(tensor, order), (places,), value), back)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

@@ -177,6 +177,22 @@ def count_elements(mapping: Any, iterable: Any) -> None:
         mapping[element] = get(element, 0) + 1
 
 
+def sum_of_numbers(numbers: Any) -> Any:
+    """`sum()` of a `range()` that the graph counts."""
+    total = 0
+    for number in numbers:
+        total = total + number
+    return total
+
+
+def sum_of_tensors(tensors: Any) -> Any:
+    """`sum()` of a list that grew in a captured loop; of none, the graph fails."""
+    total = 0 + tensors[0]
+    for place in range(1, len(tensors)):
+        total = total + tensors[place]
+    return total
+
+
 def is_enabled_for(self: Any, level: int) -> bool:
     """`logging.Logger.isEnabledFor(self, level)` without its lock: threads that miss find the same answer."""
     if self.disabled:

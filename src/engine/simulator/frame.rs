@@ -93,15 +93,18 @@ pub struct SimulatedFrame {
     pub code: Arc<Code>,
     /// The instruction that it is at.
     pub at: usize,
+    /// Variables from here on were made in it, or in what it calls.
+    pub first: usize,
 }
 
 impl SimulatedFrame {
-    pub(super) fn of(frame: &FrameState) -> Self {
+    pub(super) fn of(frame: &FrameState, first: usize) -> Self {
         Self {
             handled: frame.handling.last().copied(),
             globals: frame.globals.clone(),
             code: frame.code.clone(),
             at: frame.pc,
+            first,
         }
     }
 

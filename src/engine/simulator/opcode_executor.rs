@@ -9,6 +9,7 @@ use crate::c_stack;
 use crate::reason::{Break, BreakCode, BreakId, BreakKind, Columns, SourceLoc};
 use crate::variables::VarId;
 
+use super::control_flow::maybe;
 use super::dispatch::{self, Flow};
 use super::frame::{Exit, FrameState};
 use super::inlined_frame::InnerFrame;
@@ -102,7 +103,8 @@ const STEP_LIMIT: usize = 2_000_000;
 /// Simulates an inlined frame until it returns or yields. `tail` says that what it returns is what
 /// the calling instruction pushes: then a break resumes inside.
 pub fn run(t: &mut Tracer<'_>, frame: &mut FrameState, tail: bool) -> Step<Exit> {
-    t.frames.enter(frame, location(frame));
+    let first = t.vars.len();
+    t.frames.enter(frame, location(frame), first);
     let resumes = tail && t.options.resume_inside;
     let answer = c_stack::for_call(|| run_located(t, frame, resumes));
     t.frames.leave();
@@ -151,7 +153,8 @@ fn run_located(t: &mut Tracer<'_>, frame: &mut FrameState, resumes: bool) -> Ste
 
 /// Simulates the outermost frame up to its end or the first break.
 pub(super) fn run_outermost(t: &mut Tracer<'_>, frame: &mut FrameState) -> Result<Outcome, Break> {
-    t.frames.enter(frame, location(frame));
+    let first = t.vars.len();
+    t.frames.enter(frame, location(frame), first);
     let answer = run_breaking(t, frame);
     t.frames.leave();
     answer
@@ -325,7 +328,14 @@ pub(super) fn advance(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option
     }
     frame.pc = at + 1;
     match dispatch::step(t, frame, at) {
-        Ok(Flow::Next) => Ok(None),
+        Ok(Flow::Next) => {
+            if !t.flow.decided.is_empty() {
+                if let Some(top) = frame.stack.last_mut() {
+                    *top = maybe::decided(t, *top);
+                }
+            }
+            Ok(None)
+        }
         Ok(Flow::Jump(target)) => {
             frame.pc = target;
             Ok(None)

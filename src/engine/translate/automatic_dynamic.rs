@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::Obj;
+use crate::simulator::loops::LoopPlaces;
 use crate::sync::lock;
 use crate::tracker::{Place, Tracker, TrackerRef};
 
@@ -21,6 +22,8 @@ pub(super) struct Varies {
     pub(super) closed: FxHashSet<TrackerRef>,
     /// Whether guards are kept: what is exported has none.
     pub(super) guarded: bool,
+    /// Loops that are captured where their rounds are known.
+    pub(super) kept_open: LoopPlaces,
     /// What the user calls the tensors among the arguments, by address.
     pub(super) names: FxHashMap<usize, String>,
 }

@@ -1,15 +1,31 @@
 //! Compares a trace with open dims with one in which they are known: what Paddle infers and
 //! computes with the -1 that stands for an open dim may be wrong.
 
+mod calls;
+
 use pyo3::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::backend::TraceSession;
-use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, DType, Region, Statement, StatementIr, SymbolId};
-use crate::obj;
-use crate::ops::{ASTYPE, FULL, FULL_LIKE, RESHAPES, TO_TENSOR, knows};
+use crate::ops::{ASTYPE, FULL, FULL_LIKE};
 use crate::reason::{Break, BreakKind};
+
+use calls::{
+    are_both_zeros, checks_place, has_no_rows, is_named, is_of_module, is_same_call,
+    is_same_operator, of_rows, reshapes,
+};
+
+/// What is checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// A translation for calls.
+    Called,
+    /// An export: nobody guards the dims, so that branches and loops on them are in the graph.
+    Exported,
+    /// The same, where loops over known dims were captured like those over open ones.
+    ExportedLoops,
+}
 
 /// Checks what Paddle inferred for open dims: `open` is traced with some, `known` with the dims of
 /// this call.
@@ -26,7 +42,7 @@ use crate::reason::{Break, BreakKind};
 /// call that became something else.
 pub(super) fn check_dims(
     py: Python<'_>,
-    exports: bool,
+    checked: Checked,
     (open, made): (&StatementIr, &dyn TraceSession),
     (known, expected): (&StatementIr, &dyn TraceSession),
 ) -> Result<(), Break> {
@@ -35,7 +51,8 @@ pub(super) fn check_dims(
         known,
         at: 0,
         sessions: (made, expected),
-        exports,
+        exports: checked != Checked::Called,
+        loops: checked == Checked::ExportedLoops,
     };
     // In front of a break, more may have been captured where the dims are known.
     check
@@ -75,6 +92,8 @@ struct CheckDims<'a, 'py> {
     sessions: (&'a dyn TraceSession, &'a dyn TraceSession),
     /// Whether nobody guards the dims, so that branches and loops on them are in the graph.
     exports: bool,
+    /// Whether loops over known dims are loops: they count with numbers that are constants else.
+    loops: bool,
 }
 
 impl<'a> CheckDims<'a, '_> {
@@ -95,7 +114,14 @@ impl<'a> CheckDims<'a, '_> {
                 // A constant that a number of dims is computed with is not the user's `full()` of
                 // that line.
                 false if is_number(py, open, it) && !has_dims_of(open, it, known, other) => false,
-                false => is_same_call(py, it, other),
+                false => {
+                    let zeros = || {
+                        are_both_zeros(py, it, other)
+                            && !is_number(py, known, other)
+                            && has_rank_of(open, it, known, other)
+                    };
+                    is_same_call(py, it, other) || self.loops && zeros()
+                }
                 // Another one of the same line has other dims.
                 true => {
                     is_round && is_same_operator(it, other) && has_dims_of(open, it, known, other)
@@ -105,6 +131,11 @@ impl<'a> CheckDims<'a, '_> {
             let is_other = |other: &Statement| of_rows(py, other).is_some() && !matches(other);
             while known.statements.get(self.at).is_some_and(is_other) {
                 self.at += 1;
+            }
+            if self.loops {
+                let rest = known.statements.iter().skip(self.at);
+                let mut found = rest.take_while(|it| matches(it) || makes_numbers(known, it));
+                self.at += found.position(&matches).unwrap_or(0);
             }
             let mut expected = known.statements.get(self.at);
             // Where the dims are known, a number made of them is a constant, and a bool next to a
@@ -119,7 +150,8 @@ impl<'a> CheckDims<'a, '_> {
             }
             let expected = expected.filter(|other| matches(other));
             if let Some(other) = expected {
-                if !has_dims_of(open, it, self.known, other) && !has_no_rows(py, it) {
+                let is_unseen = has_no_rows(py, it) || self.loops && are_both_zeros(py, it, other);
+                if !has_dims_of(open, it, self.known, other) && !is_unseen {
                     return Err(Differs::Shape(it));
                 }
                 let is_asked = !of_helper && !is_round && of_rows(py, it).is_none();
@@ -346,6 +378,17 @@ fn is_of_numbers(sir: &StatementIr, it: &Statement, helpers: &FxHashSet<SymbolId
     any && all && numbers
 }
 
+/// Whether a call makes nothing but numbers.
+fn makes_numbers(sir: &StatementIr, it: &Statement) -> bool {
+    let mut numbers = !matches!(it.callee, Callee::Sir(_) | Callee::Layer(_));
+    let mut any = false;
+    it.output.for_each_symbol(&mut |made| {
+        any = true;
+        numbers &= may_be_number(sir, made);
+    });
+    any && numbers
+}
+
 fn may_be_number(sir: &StatementIr, id: SymbolId) -> bool {
     sir.meta(id).is_some_and(|meta| {
         let is_number = matches!(meta.dtype, DType::Int64 | DType::Float64 | DType::Bool);
@@ -360,95 +403,14 @@ fn is_number(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
     shape && made.is_some_and(|meta| meta.shape.is_empty()) && is_named(py, it, &[FULL])
 }
 
-/// Whether two statements are one operator, with the number on either side.
-fn is_same_operator(a: &Statement, b: &Statement) -> bool {
-    let (Callee::Method(left), Callee::Method(right)) = (&a.callee, &b.callee) else {
-        return false;
+/// Whether both make one tensor, of as many dims.
+fn has_rank_of(open: &StatementIr, it: &Statement, known: &StatementIr, other: &Statement) -> bool {
+    let rank = |sir: &StatementIr, it: &Statement| {
+        let made = it.output.as_symbol()?;
+        Some(sir.meta(made)?.shape.len())
     };
-    let stem = |name: &str| {
-        let stem = name.trim_matches('_').trim_start_matches('r').to_owned();
-        [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::TrueDiv]
-            .into_iter()
-            .any(|op| op.stem() == stem)
-            .then_some(stem)
-    };
-    a.loc == b.loc && stem(left).is_some() && stem(left) == stem(right)
-}
-
-fn is_named(py: Python<'_>, it: &Statement, names: &[&str]) -> bool {
-    let known = it.callee.api_names(py);
-    known.iter().any(|name| names.contains(&name.as_str()))
-}
-
-fn reshapes(py: Python<'_>, it: &Statement) -> bool {
-    let known = it.callee.api_names(py);
-    known.iter().any(|name| knows(name, RESHAPES))
-}
-
-/// Whether a statement calls a function of this module.
-fn is_of_module(py: Python<'_>, it: &Statement, module: &str) -> bool {
-    match &it.callee {
-        Callee::Api(function) => obj::module_and_name(function.bind(py)).0 == module,
-        Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
-    }
-}
-
-/// The name of a function of `_graph/rows.py`.
-fn of_rows(py: Python<'_>, it: &Statement) -> Option<String> {
-    let Callee::Api(function) = &it.callee else {
-        return None;
-    };
-    let (module, name) = obj::module_and_name(function.bind(py));
-    (module == "paddle_sot_rs._graph.rows").then_some(name)
-}
-
-/// Whether a statement makes no rows, of which open dims are 0.
-fn has_no_rows(py: Python<'_>, it: &Statement) -> bool {
-    of_rows(py, it).is_some_and(|name| name == "empty_rows")
-}
-
-/// Whether a statement checks that there is such a place: see `index_range.rs`.
-fn checks_place(py: Python<'_>, it: &Statement) -> bool {
-    match &it.callee {
-        Callee::Api(function) => {
-            obj::name_of(function.bind(py)).is_some_and(|name| name == "check_place")
-        }
-        Callee::Method(_) | Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
-    }
-}
-
-/// Whether a statement makes a tensor of a list of numbers of the graph.
-fn stacks(py: Python<'_>, it: &Statement) -> bool {
-    let Callee::Api(function) = &it.callee else {
-        return false;
-    };
-    let (module, name) = obj::module_and_name(function.bind(py));
-    module == "paddle_sot_rs._graph.control" && name == "new_stack"
-}
-
-/// Whether a statement makes a tensor of a list of constants.
-fn makes(py: Python<'_>, it: &Statement) -> bool {
-    is_named(py, it, &[TO_TENSOR]) && matches!(it.args.first(), Some(Arg::List(_) | Arg::Tuple(_)))
-}
-
-fn is_same_call(py: Python<'_>, open: &Statement, known: &Statement) -> bool {
-    let callee = match (&open.callee, &known.callee) {
-        (Callee::Api(a), Callee::Api(b)) => {
-            let rows = || of_rows(py, open);
-            let is_of_list = |name: String| is_named(py, known, &[name.trim_end_matches("_rows")]);
-            a.is(b) || rows().is_some_and(is_of_list) || stacks(py, open) && makes(py, known)
-        }
-        (Callee::Method(a), Callee::Method(b)) | (Callee::Attribute(a), Callee::Attribute(b)) => {
-            a == b
-        }
-        (Callee::Layer(_), Callee::Layer(_)) | (Callee::Sir(_), Callee::Sir(_)) => true,
-        // See `dynamic_scalar::scaled`.
-        (Callee::Api(_), Callee::Method(name)) => {
-            matches!(&**name, "__mul__" | "__rmul__") && is_named(py, open, &["scale"])
-        }
-        _ => false,
-    };
-    callee && open.loc == known.loc
+    let found = rank(open, it);
+    found.is_some() && found == rank(known, other)
 }
 
 fn has_dims_of(open: &StatementIr, it: &Statement, known: &StatementIr, other: &Statement) -> bool {

@@ -11,12 +11,13 @@ use crate::backend::{ExportInput, ExportRequest};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
+use crate::simulator::tracer::function_graph::FunctionGraph;
 use crate::simulator::{self, Outcome, Tracer, arguments};
 use crate::variables::{Exports, VarId, protocol};
 
 use super::arguments::Bound_;
 use super::automatic_dynamic::{self, Varies};
-use super::check_dims;
+use super::check_dims::{self, Checked};
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::function::{Translated, exclusively};
@@ -108,13 +109,21 @@ pub(super) fn whole<'py>(
     if !varies.dims.is_empty() {
         let known = simulated.tracer.graph;
         simulated = simulate(py, of, bound, &state, &backend, &varies)?;
-        let open = &simulated.tracer.graph;
-        check_dims::check_dims(
-            py,
-            true,
-            (&open.sir, open.session()),
-            (&known.sir, known.session()),
-        )?;
+        if let Outcome::Return(id) = simulated.outcome {
+            // What is no result of a program is none for other sizes.
+            protocol::exports(&mut simulated.tracer, id)?;
+        }
+        check(py, &simulated.tracer, &known, false).or_else(|reason| {
+            // Rounds that may be left early are no rounds that stand one after the other.
+            varies.kept_open = simulated.tracer.flow.captured_loops.clone();
+            varies.dims.clear();
+            if varies.kept_open.is_empty() {
+                return Err(reason);
+            }
+            let known = simulate(py, of, bound, &state, &backend, &varies);
+            let known = known.map_err(|_| reason.clone())?.tracer.graph;
+            check(py, &simulated.tracer, &known, true).map_err(|_| reason)
+        })?;
     }
     let Simulated {
         mut tracer,
@@ -138,6 +147,23 @@ pub(super) fn whole<'py>(
         outputs,
         backend,
     })
+}
+
+/// Compares what was captured with open dims and with known ones.
+/// `loops`: where known dims are counted by loops too.
+fn check(
+    py: Python<'_>,
+    open: &Tracer<'_>,
+    known: &FunctionGraph,
+    loops: bool,
+) -> Result<(), Break> {
+    let open = &open.graph;
+    let checked = match loops {
+        false => Checked::Exported,
+        true => Checked::ExportedLoops,
+    };
+    let (sir, session) = (&open.sir, open.session());
+    check_dims::check_dims(py, checked, (sir, session), (&known.sir, known.session()))
 }
 
 fn export(

@@ -149,7 +149,7 @@ pub fn translate(
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
                 let checked = check_dims::check_dims(
                     py,
-                    false,
+                    check_dims::Checked::Called,
                     (&attempt.sir, &*attempt.session),
                     (&traced.sir, &*traced.session),
                 );

@@ -31,6 +31,14 @@ def negated(x):
     return x
 
 
+def behind_another_test(x):
+    rounds = 0
+    while x.sum() < -20 or -3 < x.max() < 9:
+        x = x * 1.5 + 0.7
+        rounds += 1
+    return x, rounds
+
+
 def with_a_break(x):
     while -20 < x.sum() < 30:
         x = x * 1.5 + 0.1
@@ -75,7 +83,15 @@ def in_a_for(x):
     return total
 
 
-FUNCTIONS = [of_a_loop, with_something_behind, negated, with_a_break, of_branches, in_a_for]
+FUNCTIONS = [
+    of_a_loop,
+    with_something_behind,
+    behind_another_test,
+    negated,
+    with_a_break,
+    of_branches,
+    in_a_for,
+]
 
 
 def observe(function, numbers):

@@ -113,6 +113,33 @@ def whole_numbers(x, n):
     return paddle.stack(out)
 
 
+def asked_whether_it_holds_any(x, n):
+    out = []
+    for i in range(n):
+        if out:
+            out.append(out[-1] + x)
+        elif (x * i).sum() > 1:
+            out.append(x * 5)
+    if not out:
+        return x, False
+    return paddle.stack(out).sum(0), bool(out)
+
+
+def extended(x, n):
+    out, other = [], [x]
+    for i in range(n):
+        out.extend([x * i, x + i])
+        other += (x - i,)
+    return paddle.stack(out), paddle.stack(other)
+
+
+def summed(x, n):
+    out = []
+    for i in range(n):
+        out.append(x * i - 1)
+    return sum(out), sum(range(n)), len(range(0, n, 2)), len(range(n, 0, -1))
+
+
 FUNCTIONS = (
     stacked,
     stacked_behind,
@@ -126,6 +153,9 @@ FUNCTIONS = (
     two_loops,
     numbers_of_no_dims,
     whole_numbers,
+    asked_whether_it_holds_any,
+    extended,
+    summed,
 )
 
 

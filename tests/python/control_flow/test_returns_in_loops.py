@@ -358,14 +358,6 @@ def test_export_with_an_open_batch(tmp_path):
             np.testing.assert_allclose(loaded(x).numpy(), net(x).numpy(), rtol=1e-5, atol=1e-6)
 
 
-def a_tensor_or_nothing(x, n):
-    for _ in range(n):
-        x = x + 1
-        if x.sum() > 9:
-            return x
-    return None
-
-
 def other_ranks(x, n):
     i = n * 0
     while i < n:
@@ -412,7 +404,6 @@ def else_and_break(x, n):
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (a_tensor_or_nothing, "the result is a tensor on one way and None on the other"),
         (other_ranks, "a loop returns a tensor of dtype float32 and rank 1 at one place and"),
         (a_fraction_or_a_whole_number, "a loop returns 1.5 at one place and 2 at another"),
         (else_and_break, "the loop is left to several places"),

@@ -173,7 +173,7 @@ def test_export(function, tmp_path):
 
 
 def unlike_results(x):
-    return x * w if x.sum() > 0 else None
+    return x * w if x.sum() > 0 else "nothing"
 
 
 def many_in_a_row(x):

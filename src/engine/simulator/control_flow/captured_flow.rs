@@ -2,6 +2,7 @@
 
 use crate::graph::{SymbolId, TensorMeta};
 use crate::simulator::branches::RefusedLoops;
+use crate::simulator::loops::LoopPlaces;
 use crate::simulator::tensor_scalar::known::KnownNumbers;
 use crate::variables::VarId;
 
@@ -31,6 +32,10 @@ pub struct CapturedFlow {
     /// Whether control flow was last refused because its ways leave values that no operation
     /// chooses between.
     pub unlike: bool,
+    /// Whether a tensor on one way and `None` on the other are a tensor with a flag.
+    pub maybes: bool,
+    /// How often that was tried.
+    pub flagged: usize,
     /// Results that may be a tensor from in front of it, or a view of one.
     pub aliases: Vec<Alias>,
     /// What the variables of captured loops are called in a round: in another round each may be
@@ -40,6 +45,8 @@ pub struct CapturedFlow {
     pub(in crate::simulator) known_numbers: KnownNumbers,
     /// Lists that grew on a way that is not captured, and by what: see `grown_lists::note`.
     pub(in crate::simulator) grown: Vec<(VarId, TensorMeta)>,
+    /// Loops over numbers of the graph that have been captured.
+    pub captured_loops: LoopPlaces,
     /// Loops that no operation holds: their rounds do not ask again.
     pub(in crate::simulator) refused: RefusedLoops,
 }
@@ -49,6 +56,7 @@ pub struct CapturedFlow {
 pub(in crate::simulator) struct FlowMark {
     aliases: usize,
     carried: usize,
+    decided: usize,
 }
 
 impl CapturedFlow {
@@ -66,6 +74,7 @@ impl CapturedFlow {
         FlowMark {
             aliases: self.aliases.len(),
             carried: self.carried.len(),
+            decided: self.decided.len(),
         }
     }
 
@@ -77,6 +86,7 @@ impl CapturedFlow {
     ) {
         self.aliases.truncate(mark.aliases);
         self.carried.truncate(mark.carried);
+        self.decided.truncate(mark.decided);
         self.known_numbers.forget(symbols, statements);
     }
 }

@@ -6,17 +6,18 @@ use pyo3::types::PyBool;
 
 use crate::bytecode::stack_effect::effect as stack_effect;
 use crate::bytecode::{Code, Instr, flow};
-use crate::graph::{Arg, SymbolId};
+use crate::graph::{Arg, BlockOutput, SymbolId};
 use crate::obj::Obj;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::branches;
+use crate::simulator::control_flow::maybe;
+use crate::simulator::dispatch::control;
 use crate::simulator::frame::FrameState;
+use crate::simulator::loop_return::{self, Leaf};
 use crate::simulator::phi::{self, Piece, refuse};
 use crate::simulator::region::{self, End};
-use crate::simulator::tensor_scalar;
-use crate::simulator::truth;
-use crate::simulator::{Step, Stop, Tracer};
+use crate::simulator::{Step, Stop, Tracer, item, tensor_scalar};
 
 /// A test of a condition.
 #[derive(Clone, Copy, Debug)]
@@ -271,12 +272,18 @@ fn evaluate(
     condition: &Condition,
 ) -> Step<SymbolId> {
     let mut edges: Vec<Edge> = Vec::new();
+    // What is on the stack above that of the first jump: the middle of a comparison.
+    let mut above: Vec<(usize, Vec<VarId>)> = Vec::new();
     for (at, test) in condition.tests.iter().enumerate() {
         let (reached, symbol) = match at {
             0 => (None, tensor_scalar::condition(t, value)?),
             _ => {
                 let reached = reaches(t, &edges, test.start)?;
-                (Some(reached), simulate(t, frame, reached, test)?)
+                let found = above.iter().find(|(start, _)| *start == test.start);
+                let on_top = found.map_or_else(Vec::new, |(_, values)| values.clone());
+                let (symbol, left) = simulate(t, frame, reached, test, &on_top)?;
+                above.extend([test.yes, test.no].map(|to| (to, left.clone())));
+                (Some(reached), symbol)
             }
         };
         // What is not reached does not hold.
@@ -314,22 +321,25 @@ fn reaches(t: &mut Tracer<'_>, edges: &[Edge], place: usize) -> Step<SymbolId> {
     }
 }
 
-/// The test under a branch on whether it is reached.
+/// The test under a branch on whether it is reached, where `on_top` is on the stack above that of
+/// the first jump. What is there behind it, too.
 fn simulate(
     t: &mut Tracer<'_>,
     frame: &FrameState,
     reached: SymbolId,
     test: &Test,
-) -> Step<SymbolId> {
+    on_top: &[VarId],
+) -> Step<(SymbolId, Vec<VarId>)> {
     let depth = |by: isize| frame.stack.len().checked_add_signed(by);
     let (Some(before), Some(after)) = (depth(test.before), depth(test.after)) else {
         return refuse(t, "the condition reads a name that has no value");
     };
-    if before.max(after) > frame.stack.len() {
-        return refuse(t, "a test in the middle of an expression");
-    }
     let mut side = frame.clone();
     side.pc = test.start;
+    side.stack.extend(on_top);
+    if before > side.stack.len() {
+        return refuse(t, "a test in the middle of an expression");
+    }
     side.stack.truncate(before);
     let mark = t.mark();
     let (end, _) = region::run_to(t, &mut side, Some(test.jump))?;
@@ -337,41 +347,85 @@ fn simulate(
         return refuse(t, "a part of the condition leaves the expression");
     }
     let value = side.pop(t)?;
-    if side.stack[..] != frame.stack[..after] {
+    let same = after.min(frame.stack.len());
+    if side.stack.len() != after || side.stack[..same] != frame.stack[..same] {
         return refuse(t, "a test in the middle of an expression");
     }
+    side.stack.drain(..same);
     let jump = &frame.code.instructions[test.jump].instr;
     let is_none = matches!(
         jump,
         Instr::PopJumpIfNone { .. } | Instr::PopJumpIfNotNone { .. }
     );
     let held = if is_none {
-        let is_none = t.is_none(value);
-        t.bool(is_none)
-    } else if tensor_scalar::is_captured(t, value) {
-        tensor_scalar::truth_value(t, value)?
+        maybe::tested(t, value, true)?
     } else {
-        let truth = truth::truth(t, value)?;
-        t.bool(truth)
+        control::to_bool(t, value)?
     };
-    let mut way = region::way(t, &side, mark, End::Return, Some(held), &[], &[])?;
+    let mut way = region::way(t, &side, mark, end, Some(held), &[], &[])?;
     if !way.cells.is_empty() || !way.changed.is_empty() {
         return refuse(t, "the condition has a side effect");
     }
     t.graph.adopt(t.py, &mut way.cut)?;
     let no = PyBool::new(t.py, false).to_owned().into_any();
     let constant = Piece::Const(Obj::from(no));
-    let nothing = t.mark();
-    let mut other = t.cut(nothing);
     let value = way.value.clone();
-    let one = phi::symbol(t, &mut way.cut, &value)?;
-    let zero = phi::symbol(t, &mut other, &constant)?;
-    let (Some((one, ..)), Some((zero, ..))) = (one, zero) else {
+    let Some((held, ..)) = phi::symbol(t, &mut way.cut, &value)? else {
         return refuse(t, "a test that is not a tensor");
     };
-    let made = branches::either(t, reached, [&way.cut, &other], [&[one], &[zero]])?;
-    match made[..] {
-        [symbol] => Ok(symbol),
-        _ => refuse(t, "a test that is not one tensor"),
+    let (mut outputs, mut left, mut leaves) = (vec![held], Vec::new(), Vec::new());
+    for piece in std::mem::take(&mut way.stack) {
+        match (&piece, phi::symbol(t, &mut way.cut, &piece)?) {
+            (Piece::Same(id), _) => left.push(Left::Known(*id)),
+            (_, Some((output, meta, number))) => {
+                outputs.push(output);
+                left.push(Left::Made(number));
+                leaves.push(Leaf { meta, number });
+            }
+            (_, None) => return refuse(t, "a test in the middle of an expression"),
+        }
     }
+    let nothing = t.mark();
+    let mut zeros = Vec::new();
+    for leaf in &leaves {
+        zeros.push(BlockOutput::Inner(loop_return::zeros(
+            t,
+            leaf,
+            &frame.locals,
+        )?));
+    }
+    let mut other = t.cut(nothing);
+    t.graph.adopt(t.py, &mut other)?;
+    let Some((no, ..)) = phi::symbol(t, &mut other, &constant)? else {
+        return refuse(t, "a test that is not a tensor");
+    };
+    zeros.insert(0, no);
+    let made = branches::either(t, reached, [&way.cut, &other], [&outputs, &zeros])?;
+    let Some((symbol, more)) = made.split_first() else {
+        return refuse(t, "a test that is not one tensor");
+    };
+    let mut more = more.iter();
+    let mut values = Vec::new();
+    for left in left {
+        match (left, more.as_slice()) {
+            (Left::Known(id), _) => values.push(id),
+            (Left::Made(number), [symbol, ..]) => {
+                more.next();
+                values.push(match number {
+                    true => item::variable(t, *symbol),
+                    false => region::tensor(t, *symbol),
+                });
+            }
+            (Left::Made(_), []) => return refuse(t, "a test that is not one tensor"),
+        }
+    }
+    Ok((*symbol, values))
+}
+
+/// What a test leaves on the stack.
+enum Left {
+    /// Something from in front of it.
+    Known(VarId),
+    /// A result of the branch that it stands in; whether Python sees it as a number.
+    Made(bool),
 }

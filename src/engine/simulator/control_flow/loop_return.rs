@@ -416,7 +416,7 @@ fn collect(t: &mut Tracer<'_>, answer: &Answer, value: VarId, found: &mut Vec<Va
 }
 
 /// Zeros in front of the loop, in place of what it may return: nobody ever sees them.
-pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<SymbolId> {
+pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &[Option<VarId>]) -> Step<SymbolId> {
     let paddle = t.py.paddle()?;
     let dtype = Obj::from(PyString::new(t.py, leaf.meta.dtype.as_str()).into_any());
     let zero = t.int(0);
@@ -460,11 +460,11 @@ pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Step<Symbo
 }
 
 /// A tensor of the frame with the same dims: some may be open.
-fn tensor_like(t: &mut Tracer<'_>, leaf: &Leaf, around: &FrameState) -> Option<SymbolId> {
+fn tensor_like(t: &mut Tracer<'_>, leaf: &Leaf, around: &[Option<VarId>]) -> Option<SymbolId> {
     if leaf.meta.shape.is_empty() {
         return None;
     }
-    let locals: SmallVec<[VarId; 16]> = around.locals.iter().flatten().copied().collect();
+    let locals: SmallVec<[VarId; 16]> = around.iter().flatten().copied().collect();
     locals.into_iter().find_map(|id| {
         t.realize(id);
         let Kind::Tensor(tensor) = t.kind(id).clone() else {

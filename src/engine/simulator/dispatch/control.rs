@@ -5,8 +5,10 @@ use pyo3::prelude::*;
 use crate::simulator::call::call;
 use crate::simulator::frame::FrameState;
 use crate::simulator::generators::{self, Resumed};
+use crate::simulator::loops::kept_open::keep_open;
 use crate::simulator::{
-    Step, Tracer, attributes, branches, contexts, groups, iterate, keys, tensor_scalar, truth,
+    Step, Tracer, attributes, branches, contexts, groups, grown_lists, iterate, keys,
+    tensor_scalar, truth,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -14,7 +16,8 @@ use super::{Flow, dialect};
 
 /// `bool(value)`. The interpreter's jumps want a real bool: what is captured is one when it is
 /// rebuilt.
-pub(super) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+pub(in crate::simulator) fn to_bool(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let value = grown_lists::asked(t, value)?;
     if tensor_scalar::is_captured(t, value) {
         return tensor_scalar::truth_value(t, value);
     }
@@ -56,6 +59,7 @@ pub(super) fn jump_if(
     popped: bool,
 ) -> Step<Flow> {
     let value = if popped { f.pop(t)? } else { f.peek(t, 1)? };
+    let value = grown_lists::asked(t, value)?;
     if tensor_scalar::is_captured(t, value) {
         return captured_jump(t, f, at, value, target, jumps_if, popped);
     }
@@ -69,7 +73,7 @@ pub(super) fn jump_if(
 }
 
 /// The same on a tensor.
-fn captured_jump(
+pub(super) fn captured_jump(
     t: &mut Tracer<'_>,
     f: &mut FrameState,
     at: usize,
@@ -99,6 +103,7 @@ pub(super) fn for_iter(
     target: usize,
 ) -> Step<Flow> {
     let iterator = f.peek(t, 1)?;
+    keep_open(t, f, at, iterator)?;
     if matches!(t.kind(iterator), Kind::Iter(IterVar::Numbers { .. })) {
         let mut behind = f.clone();
         if let Flow::Jump(target) = for_end(t, &mut behind, target)? {

@@ -4,10 +4,11 @@ use pyo3::prelude::*;
 
 use crate::bytecode::CmpOp;
 use crate::simulator::call::call;
+use crate::simulator::control_flow::maybe;
 use crate::simulator::frame::FrameState;
 use crate::simulator::operators::{self, UnaryOp};
 use crate::simulator::variables::kinds::SUPER;
-use crate::simulator::{Step, Tracer, attributes, comparisons, tensor_scalar, truth};
+use crate::simulator::{Step, Tracer, attributes, comparisons, grown_lists, tensor_scalar, truth};
 use crate::variables::VarId;
 
 use super::control::to_bool;
@@ -30,6 +31,7 @@ pub(super) fn unary(t: &mut Tracer<'_>, f: &mut FrameState, op: UnaryOp) -> Step
 /// `not x`
 pub(super) fn unary_not(t: &mut Tracer<'_>, f: &mut FrameState) -> Step<()> {
     let value = f.pop(t)?;
+    let value = grown_lists::asked(t, value)?;
     let value = if tensor_scalar::is_captured(t, value) {
         tensor_scalar::negation(t, value)?
     } else {
@@ -59,8 +61,14 @@ pub(super) fn compare(
 /// `x is y`, and `x is not y` where it is inverted.
 pub(super) fn is_same(t: &mut Tracer<'_>, f: &mut FrameState, invert: bool) -> Step<()> {
     let (left, right) = pop_operands(t, f)?;
-    let same = comparisons::is_same(t, left, right)?;
-    let value = t.bool(same != invert);
+    let value = match maybe::is_none(t, left, right)? {
+        Some(is_none) if invert => tensor_scalar::negation(t, is_none)?,
+        Some(is_none) => is_none,
+        None => {
+            let same = comparisons::is_same(t, left, right)?;
+            t.bool(same != invert)
+        }
+    };
     f.push(value);
     Ok(())
 }

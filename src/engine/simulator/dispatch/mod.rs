@@ -3,7 +3,7 @@
 
 mod calls;
 mod containers;
-mod control;
+pub(in crate::simulator) mod control;
 mod expressions;
 mod imports;
 mod intrinsics;
@@ -11,6 +11,7 @@ mod scopes;
 
 use crate::bytecode::{Dialect, Instr, OpTable, unimplemented};
 use crate::reason::BreakKind;
+use crate::simulator::control_flow::maybe;
 use crate::simulator::methods::names::{APPEND, EXTEND, UPDATE};
 use crate::variables::{CellVar, Kind};
 
@@ -371,12 +372,20 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         Instr::PopJumpIfFalse { target } => return jump_if(t, f, at, *target, false, true),
         Instr::PopJumpIfNone { target } => {
             let value = f.pop(t)?;
+            let value = maybe::decided(t, value);
+            if let Some(holds) = maybe::is_there(t, value) {
+                return control::captured_jump(t, f, at, holds, *target, false, true);
+            }
             if t.is_none(value) {
                 return Ok(Flow::Jump(*target));
             }
         }
         Instr::PopJumpIfNotNone { target } => {
             let value = f.pop(t)?;
+            let value = maybe::decided(t, value);
+            if let Some(holds) = maybe::is_there(t, value) {
+                return control::captured_jump(t, f, at, holds, *target, true, true);
+            }
             if !t.is_none(value) {
                 return Ok(Flow::Jump(*target));
             }

@@ -8,6 +8,7 @@ use pyo3::types::PyDict;
 use crate::guard::GuardKind;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
+use crate::simulator::control_flow::maybe;
 use crate::simulator::frame::FrameState;
 use crate::simulator::{Step, Tracer, subscript, truth};
 use crate::tracker::{DictKey, Tracker};
@@ -35,7 +36,10 @@ pub(super) fn load_fast(
     clear: bool,
 ) -> Step<()> {
     match (f.locals[local], clear) {
-        (Some(value), _) => f.push(value),
+        (Some(value), _) => {
+            let value = maybe::decided(t, value);
+            f.push(value);
+        }
         (None, true) => {
             let null = t.null();
             f.push(null);

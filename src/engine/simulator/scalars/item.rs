@@ -17,8 +17,8 @@ use crate::tracker::number::Type;
 use crate::variables::{Kind, NumberVar, TensorVar, VarId};
 
 use crate::simulator::{
-    Step, Tracer, dynamic_scalar, graph_arrays, program_numbers, shape_rules, tensor_scalar,
-    tensors,
+    Step, Tracer, dynamic_scalar, graph_arrays, grown_lists, program_numbers, shape_rules,
+    tensor_scalar, tensors,
 };
 
 /// What a tensor is asked for.
@@ -337,7 +337,11 @@ pub fn of_builtin(t: &mut Tracer<'_>, name: &str, value: VarId) -> Step<Option<V
     match name {
         "int" => of(t, value, To::Int),
         "float" => of(t, value, To::Float),
-        "bool" if tensor_scalar::is_captured(t, value) => {
+        "bool" => {
+            let value = grown_lists::asked(t, value)?;
+            if !tensor_scalar::is_captured(t, value) {
+                return Ok(None);
+            }
             tensor_scalar::truth_value(t, value).map(Some)
         }
         _ => Ok(None),

@@ -347,7 +347,10 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
         .plain_items()
         .map_or_else(|| vec![data], <[VarId]>::to_vec);
     let computed = |t: &mut Tracer<'_>, id| {
+        let is_dim = matches!(t.kind(id), Kind::Int(_))
+            && crate::simulator::arguments::depends_on_dims(t, id);
         dynamic_scalar::is_given(t, id)
+            || is_dim
             || program_numbers::computes_dims(t) && program_numbers::is_of_graph(t, id)
     };
     if !items.iter().any(|item| computed(t, *item)) {

@@ -420,6 +420,13 @@ pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
             false => Ok(false),
         };
     }
+    if a != b
+        && [&left, &right]
+            .iter()
+            .any(|kind| matches!(kind, Kind::Maybe(_)))
+    {
+        return t.stop(BreakKind::TensorBranch, ONE_OR_TWO);
+    }
     // There is one empty tuple.
     if let (Kind::Tuple(x, None), Kind::Tuple(y, None)) = (&left, &right) {
         if x.is_empty() && y.is_empty() {

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::frame::OPERATOR;
+use crate::graph::{DType, TensorMeta};
 use crate::variables::{Kind, TextPart, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
@@ -129,7 +130,16 @@ fn is_open(t: &mut Tracer<'_>, id: VarId) -> bool {
         let any = |t: &mut Tracer<'_>| items.into_iter().any(|item| is_open(t, item));
         return fold::deeper(t, any).unwrap_or(false);
     }
-    dynamic_scalar::is_open(t, id) && !item::is_float(t, id)
+    is_whole_of_graph(t, id) || dynamic_scalar::is_open(t, id) && !item::is_float(t, id)
+}
+
+/// Whether it is a whole number that the graph computes: Python has it behind the graph.
+fn is_whole_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
+    let Kind::SymNumber(symbol) = *t.kind(id) else {
+        return false;
+    };
+    let is_whole = |meta: &TensorMeta| meta.dtype == DType::Int64 && meta.shape.is_empty();
+    t.graph.meta(symbol).is_some_and(is_whole)
 }
 
 fn is_pure(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> PyResult<bool> {
@@ -157,7 +167,7 @@ fn instead<'py>(t: &mut Tracer<'py>, id: VarId, stand_in: StandIn) -> Option<Bou
     if item::is_float(t, id) {
         return None;
     }
-    if let Kind::Int(_) = t.kind(id) {
+    if is_whole_of_graph(t, id) || matches!(t.kind(id), Kind::Int(_)) {
         return Some(PyInt::new(py, stand_in.0).into_any());
     }
     if let Kind::Float(_) = t.kind(id) {

@@ -18,7 +18,7 @@ use crate::simulator::{branches, carried_aliases, dynamic_scalar, phi, region, r
 use crate::variables::{Item, IterVar, Kind, NumberVar, RowsVar, VarId};
 
 /// The methods that change it.
-pub use crate::simulator::methods::names::{APPEND, POP};
+pub use crate::simulator::methods::names::{APPEND, EXTEND, POP};
 
 /// Stops: what is done with such a list is not in the program.
 pub fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {
@@ -145,6 +145,20 @@ pub fn append(t: &mut Tracer<'_>, list: VarId, rows: RowsVar, value: VarId) -> S
     };
     t.vars.mutate(list, |var| var.kind = Kind::Rows(rows));
     Ok(t.none())
+}
+
+/// `list.extend(values)` and `list += values`, of a list or tuple of the frame.
+pub fn extend(t: &mut Tracer<'_>, list: VarId, values: VarId) -> Step<()> {
+    t.realize(values);
+    let Some(values) = t.kind(values).plain_items().map(<[VarId]>::to_vec) else {
+        return refuse(t, "extend() by something else than a list or tuple");
+    };
+    for value in values {
+        if let Kind::Rows(rows) = *t.kind(list) {
+            append(t, list, rows, value)?;
+        }
+    }
+    Ok(())
 }
 
 /// The rows with one more. The first one stands alone: nothing is put together with no rows.
@@ -376,12 +390,30 @@ pub fn call(
     Ok(Some(made))
 }
 
-/// `len()` of such a list, or of a tensor with an open first dim.
-pub fn len_of(t: &mut Tracer<'_>, list: VarId) -> Step<Option<VarId>> {
-    let Kind::Rows(rows) = *t.kind(list) else {
-        return Ok(rows::len(t, list));
+/// What decides the truth of a value: whether a list of rows has one.
+pub fn asked(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let Kind::Rows(rows) = *t.vars.kind(value) else {
+        return Ok(value);
     };
-    len(t, rows).map(Some)
+    if !rows.may_be_empty {
+        return Ok(t.bool(true));
+    }
+    let all = region::tensor(t, rows.symbol);
+    let any = helper(t, "has_rows", &[all])?;
+    t.vars.update(all, |var| var.kind = Kind::Null);
+    Ok(any)
+}
+
+/// `len()` of such a list, of a tensor with an open first dim, or of a `range()` that counts in the
+/// graph.
+pub fn len_of(t: &mut Tracer<'_>, list: VarId) -> Step<Option<VarId>> {
+    if let Kind::Rows(rows) = *t.kind(list) {
+        return len(t, rows).map(Some);
+    }
+    if let Kind::NumberRange(start, stop, step) = *t.kind(list) {
+        return crate::simulator::variables::kinds::count(t, [start, stop], step).map(Some);
+    }
+    Ok(rows::len(t, list))
 }
 
 /// Notes that a list has grown on a way, where a program could hold it: see `Captured::run`.
@@ -411,6 +443,7 @@ pub fn note(
             | phi::Piece::List(..)
             | phi::Piece::Tuple(..)
             | phi::Piece::Dict(_)
+            | phi::Piece::Maybe(_)
             | phi::Piece::Other(_) => None,
         };
         let Some(meta) = meta else { return };

@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::obj::Obj;
 use crate::reason::{NoteOwnStep, SourceLoc};
+use crate::simulator::loops::LoopPlaces;
 use crate::tracker::TrackerRef;
 
 /// What a translation is made for: what the user asked for, and what is known of the function.
@@ -26,6 +27,8 @@ pub struct TraceOptions {
     /// A comparison of open dims that nobody guards is taken to answer as it does for the dims of
     /// this call: the program checks that.
     pub assumes_branches: bool,
+    /// Loops that are captured where their rounds are known: they were with open dims.
+    pub kept_open: LoopPlaces,
     /// What the user calls the tensors among the arguments, by address.
     pub names: FxHashMap<usize, String>,
     /// `print` of tensors becomes part of the graph.

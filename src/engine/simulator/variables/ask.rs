@@ -31,6 +31,7 @@ macro_rules! ask {
             Kind::GraphArray(symbol) => ask!(@ GraphArray(*symbol), $known, $answer),
             Kind::Tensor($known) => $answer,
             Kind::SymNumber(symbol) => ask!(@ SymNumber(*symbol), $known, $answer),
+            Kind::Maybe($known) => $answer,
             Kind::Int(number) => ask!(@ Int(*number), $known, $answer),
             Kind::Float(number) => ask!(@ Float(*number), $known, $answer),
             Kind::Text(parts) => ask!(@ Text(parts), $known, $answer),

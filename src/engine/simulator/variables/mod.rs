@@ -18,8 +18,9 @@ pub use answers::{Exports, Finalizer, Form, Precedence, Snapshot};
 pub use arena::{Arena, ArenaMark, VarId};
 pub use key::Key;
 pub use kinds::{
-    ArrayVar, AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Item, IterVar, Kind, NewFunction,
-    NumberVar, ObjectVar, RowsVar, SetVar, StandIn, TensorVar, TextPart, Tool, Variable, View,
+    ArrayVar, AttrOp, CellVar, ContextVar, DictVar, FunctionVar, Item, IterVar, Kind, MaybeVar,
+    NewFunction, NumberVar, ObjectVar, RowsVar, SetVar, StandIn, TensorVar, TextPart, Tool,
+    Variable, View,
 };
 pub use protocol::Protocol;
 pub use rebuild::{Emit, Rebuild};

@@ -104,6 +104,7 @@ pub(in crate::translate) fn simulate<'py>(
         closed: varies.closed.clone(),
         guards_outcomes: varies.guarded,
     };
+    trace_options.kept_open = varies.kept_open.clone();
     trace_options.names = varies.names.clone();
     trace_options.detours = Detours {
         changed_later: lock(&of.shared.changed_later).clone(),

@@ -6,11 +6,48 @@ use pyo3::types::{PyDict, PyList};
 use crate::bytecode::{CmpOp, OpTable};
 use crate::frame::Modules;
 use crate::reason::{BreakId, BreakKind};
+use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{Kwargs, Step, Tracer};
-use crate::simulator::{comparisons, dynamic_scalar, fold, truth};
+use crate::simulator::{comparisons, dynamic_scalar, fold, program_numbers, truth};
+
+/// Most numbers of the graph that are sorted: each takes a comparison with each other.
+const MOST_NUMBERS: usize = 12;
+
+/// Whole numbers of which the program computes some, the smallest first: equal ones are the same to
+/// everybody. `None` where they are none of these.
+fn numbers_in_order(t: &mut Tracer<'_>, items: &[VarId]) -> Step<Option<Vec<VarId>>> {
+    let mut computed = false;
+    for item in items {
+        if program_numbers::numbers_class(t, *item) != Some(Type::Int) {
+            return Ok(None);
+        }
+        computed |= program_numbers::is_of_graph(t, *item);
+    }
+    if !computed || items.len() > MOST_NUMBERS {
+        return Ok(None);
+    }
+    let mut sorted = items.to_vec();
+    for end in (1..sorted.len()).rev() {
+        for at in 0..end {
+            let pair = [sorted[at], sorted[at + 1]];
+            let ordered = if let [Some(a), Some(b)] = pair.map(|it| t.const_int(it)) {
+                Some(if a <= b { pair } else { [pair[1], pair[0]] })
+            } else {
+                let less = program_numbers::extreme(t, CmpOp::Lt, &pair)?;
+                less.zip(program_numbers::extreme(t, CmpOp::Gt, &pair)?)
+                    .map(|(less, more)| [less, more])
+            };
+            let Some([less, more]) = ordered else {
+                return Ok(None);
+            };
+            (sorted[at], sorted[at + 1]) = (less, more);
+        }
+    }
+    Ok(Some(sorted))
+}
 
 /// A stable sort with `key=` and `reverse=`.
 pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<VarId>> {
@@ -22,6 +59,14 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
             "key" => key = Some(*value),
             "reverse" => reverse = is_reversed(t, *value)?,
             _ => return t.stop(BreakKind::RaisesException, "sort() got an unknown keyword"),
+        }
+    }
+    if key.is_none() {
+        if let Some(mut sorted) = numbers_in_order(t, &items)? {
+            if reverse {
+                sorted.reverse();
+            }
+            return Ok(sorted);
         }
     }
     let mut pairs = Vec::with_capacity(items.len());

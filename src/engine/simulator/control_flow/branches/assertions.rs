@@ -24,5 +24,6 @@ pub(super) fn assertion(
         _ => return Ok(None),
     };
     statement(t, "check", &[holds])?;
+    super::tails::checked(t, value, raises(no));
     Ok(Some(next))
 }

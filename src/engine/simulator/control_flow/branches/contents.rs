@@ -96,6 +96,7 @@ pub(super) fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[Sym
         | Joined::Real(..)
         | Joined::Const(_)
         | Joined::Number(_)
+        | Joined::Maybe(_)
         | Joined::Tuple(..) => {}
     }
 }

@@ -6,7 +6,7 @@ mod contents;
 mod grown;
 mod outcomes;
 mod rounds;
-mod tails;
+pub(in crate::simulator) mod tails;
 
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use crate::variables::{CellVar, Kind, VarId};
 
 use crate::simulator::carried_aliases;
 use crate::simulator::conditions::{self, Condition};
+use crate::simulator::control_flow::own_containers::{self, Around, Holder};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::exceptions;
 use crate::simulator::frame::{Exit, FrameState};
@@ -84,7 +85,7 @@ pub fn branch(
             let sides = [yes.clone(), no.clone()];
             both(t, frame, value, sides, None, |_, _| Ok(()))
         };
-        tails::near_or_far(t, frame, whole, by_round)
+        tails::near_or_far(t, frame, whole, Some(by_round))
     };
     grown::or_with_rows(t, frame, |t, frame| {
         let answer = attempt(t, frame, capture);
@@ -178,8 +179,8 @@ fn choose(
         }
     };
     match join {
-        Some(_) => tails::near_or_far(t, frame, &mut to(join), &mut to(None)),
-        None => to(None)(t, frame),
+        Some(_) => tails::near_or_far(t, frame, &mut to(join), Some(&mut to(None))),
+        None => tails::near_or_far(t, frame, &mut to(None), None),
     }
 }
 
@@ -237,6 +238,7 @@ fn both<'py>(
                 false => truth_value(t, value)?,
             };
             statement(t, "check", &[passes])?;
+            tails::checked(t, value, !raises(&first));
             return Ok(Flow::Jump(other));
         }
         let (first, second) = (first?, second?);
@@ -300,6 +302,7 @@ fn one_of(
         }
     }
     let mut merge = Merge {
+        locals: &frame.locals.clone(),
         cuts: [&mut first.cut, &mut second.cut],
         outputs: [Vec::new(), Vec::new()],
         objects: Vec::new(),
@@ -311,12 +314,20 @@ fn one_of(
         true => Some(merge.join(t, &first.value, &second.value, "the result")?),
         false => None,
     };
+    let live: Vec<usize> = first.locals.iter().map(|(slot, _)| *slot).collect();
     let mut locals = Vec::with_capacity(first.locals.len());
     for ((slot, a), (_, b)) in first.locals.iter().zip(&second.locals) {
         let name = match code.localsplus.get(*slot) {
             Some(slot) => format!("{:?}", &*slot.name),
             None => "what the loop returns".to_owned(),
         };
+        let around = Around { frame, live: &live };
+        let holder = Holder::Local(*slot);
+        let (one, other) = (
+            own_containers::opened(t, around, holder, a, b),
+            own_containers::opened(t, around, holder, b, a),
+        );
+        let (a, b) = (one.as_ref().unwrap_or(a), other.as_ref().unwrap_or(b));
         locals.push((*slot, merge.join(t, a, b, &name)?));
     }
     let mut stack = Vec::with_capacity(first.stack.len());

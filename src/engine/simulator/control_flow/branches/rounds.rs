@@ -155,7 +155,7 @@ pub fn for_numbers(
             let sides = [inside, behind.clone()];
             both(t, frame, has_next, sides, None, loops::one_round)
         };
-        tails::near_or_far(t, frame, whole, by_round)
+        tails::near_or_far(t, frame, whole, Some(by_round))
     });
     if !matches!(answer, Err(Stop::Break(_))) {
         return answer;

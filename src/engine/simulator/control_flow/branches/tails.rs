@@ -19,34 +19,62 @@ const MOST: usize = 4;
 /// A way to capture control flow of a frame.
 type Capture<'a, 'py> = &'a mut dyn FnMut(&mut Tracer<'py>, &mut FrameState) -> Step<Flow>;
 
-/// What `near` captures, or `far` where that leaves values that are not alike.
+/// Most attempts of a translation with flags beside tensors.
+const MOST_FLAGGED: usize = 32;
+
+/// What `near` captures, or `far` where that leaves values that are not alike, or `near` with flags
+/// beside tensors that may be `None`.
 pub fn near_or_far<'py>(
     t: &mut Tracer<'py>,
     frame: &mut FrameState,
     near: Capture<'_, 'py>,
-    far: Capture<'_, 'py>,
+    far: Option<Capture<'_, 'py>>,
 ) -> Step<Flow> {
     let mark = t.mark();
     let steps = (frame.clone(), t.frames.locations.clone());
     t.flow.unlike = false;
     let answer = near(t, frame);
     let unlike = std::mem::take(&mut t.flow.unlike);
-    if !unlike || t.flow.tails == MOST || !matches!(answer, Err(Stop::Break(_))) {
+    if !unlike || !matches!(answer, Err(Stop::Break(_))) {
+        return answer;
+    }
+    if let Some(far) = far.filter(|_| t.flow.tails < MOST) {
+        (*frame, t.frames.locations) = steps.clone();
+        t.rollback(mark);
+        t.flow.tails += 1;
+        let further = far(t, frame);
+        t.flow.tails -= 1;
+        t.flow.unlike = false;
+        if !matches!(further, Err(Stop::Break(_))) {
+            return further;
+        }
+    }
+    if t.flow.maybes || t.flow.tails > 0 || t.flow.flagged == MOST_FLAGGED {
         return answer;
     }
     (*frame, t.frames.locations) = steps;
     t.rollback(mark);
-    t.flow.tails += 1;
-    let further = far(t, frame);
-    t.flow.tails -= 1;
+    t.flow.flagged += 1;
+    t.flow.maybes = true;
+    let flagged = near(t, frame);
+    t.flow.maybes = false;
     t.flow.unlike = false;
-    // The first reason names what the user wrote.
-    further.or(answer)
+    match flagged {
+        // The first reason names what the user wrote.
+        Err(Stop::Break(_)) => answer,
+        flagged => flagged,
+    }
 }
 
 /// The tensor of the graph that a value is.
 fn deciding(t: &Tracer<'_>, value: VarId) -> Option<SymbolId> {
     t.vars.kind(value).of_graph()
+}
+
+/// From here on a condition is known: the graph fails where it is not so.
+pub(super) fn checked(t: &mut Tracer<'_>, value: VarId, holds: bool) {
+    let symbol = deciding(t, value);
+    t.flow.decided.extend(symbol.map(|symbol| (symbol, holds)));
 }
 
 /// What a way through the code answers where `value` holds on it, or does not.
@@ -66,7 +94,11 @@ pub fn knowing<'py, T>(
 
 /// Whether a condition holds on this way, where the way was taken for it.
 pub fn decided(t: &Tracer<'_>, value: VarId) -> Option<bool> {
-    let symbol = deciding(t, value)?;
+    decided_symbol(t, deciding(t, value)?)
+}
+
+/// The same of a number of the graph.
+pub fn decided_symbol(t: &Tracer<'_>, symbol: SymbolId) -> Option<bool> {
     let mut known = t.flow.decided.iter();
     known.find(|(it, _)| *it == symbol).map(|(_, holds)| *holds)
 }
@@ -94,6 +126,7 @@ fn is_plain(t: &Tracer<'_>, piece: &Piece) -> bool {
         ),
         Piece::Tuple(items, _) | Piece::List(items, _) => items.iter().all(|it| is_plain(t, it)),
         Piece::Dict(items) => items.iter().all(|(.., item)| is_plain(t, item)),
+        Piece::Maybe(parts) => is_plain(t, &parts.0) && is_plain(t, &parts.1),
         Piece::Unbound | Piece::Real(..) | Piece::Other(_) => false,
     }
 }

@@ -1,9 +1,13 @@
 //! Loops on tensors as part of the graph: one round is simulated with placeholders for what differs
 //! from round to round, cut out of the graph, and becomes the body of one `while_loop`.
 
+mod containers;
 mod emit;
 mod grown;
+pub(in crate::simulator) mod kept_open;
 mod rounds;
+
+pub use kept_open::{LoopPlace, LoopPlaces};
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,13 +16,16 @@ use rustc_hash::FxHashSet;
 
 use crate::bytecode::{BinOp, CmpOp, Code, Instr, flow, live_locals};
 use crate::graph::{SymbolId, TensorMeta};
+use crate::simulator::control_flow::maybe;
 use crate::simulator::control_flow::way_out::{self, WayOut};
 use crate::simulator::dispatch::Flow;
 use crate::simulator::frame::FrameState;
 use crate::simulator::loop_return::{Answer, Returns};
 use crate::simulator::phi::{self, Joined, refuse};
 use crate::simulator::tensor_scalar::known;
-use crate::simulator::{Step, Tracer, branches, conditions, region, rows, tensor_scalar, truth};
+use crate::simulator::{
+    Step, Tracer, branches, conditions, grown_lists, region, rows, tensor_scalar, truth,
+};
 use crate::variables::{Item, IterVar, Kind, VarId};
 
 /// What a loop leaves behind.
@@ -136,6 +143,17 @@ pub fn at_branch(frame: &FrameState, at: usize, yes: usize, no: usize) -> Option
     None
 }
 
+/// Where a test of whether something is `None` leads to: where it is, and where it is not.
+fn none_test(instr: &Instr, at: usize) -> Option<(usize, usize)> {
+    if let Instr::PopJumpIfNone { target } = *instr {
+        Some((target, at + 1))
+    } else if let Instr::PopJumpIfNotNone { target } = *instr {
+        Some((at + 1, target))
+    } else {
+        None
+    }
+}
+
 /// The condition with which the round of a captured loop ends here, if it does.
 pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<VarId>> {
     let Some(region) = frame.region.clone() else {
@@ -162,6 +180,8 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
         (target, at + 1)
     } else if let Instr::PopJumpIfFalse { target } = code.instructions[at].instr {
         (at + 1, target)
+    } else if let Some(sides) = none_test(&code.instructions[at].instr, at) {
+        sides
     } else {
         return Ok(None);
     };
@@ -170,6 +190,13 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
         leads if leads == (region.exit, region.start) => Some(false),
         _ => None,
     };
+    if none_test(&code.instructions[at].instr, at).is_some() {
+        let Some(goes_on_if) = goes_on(yes, no) else {
+            return Ok(None);
+        };
+        let value = frame.pop(t)?;
+        return maybe::tested(t, value, goes_on_if).map(Some);
+    }
     let Some(goes_on_if) = goes_on(yes, no) else {
         // The first of several tests.
         let many = conditions::beginning_at(frame, at, yes, no);
@@ -177,6 +204,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
             return Ok(None);
         };
         let value = frame.peek(t, 1)?;
+        let value = grown_lists::asked(t, value)?;
         if !tensor_scalar::is_captured(t, value) {
             return Ok(None);
         }
@@ -193,6 +221,7 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
         }));
     };
     let value = frame.pop(t)?;
+    let value = grown_lists::asked(t, value)?;
     if tensor_scalar::is_captured(t, value) {
         return Ok(Some(match goes_on_if {
             true => tensor_scalar::truth_value(t, value)?,
@@ -250,6 +279,8 @@ pub fn capture_range(
         is_known,
     };
     let left = loop_.run(t, condition)?;
+    let place = LoopPlace::of(&code, at);
+    t.flow.captured_loops.insert(place);
     go_on(t, frame, behind, left)
 }
 

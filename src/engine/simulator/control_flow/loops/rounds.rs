@@ -114,7 +114,9 @@ impl Captured<'_> {
                     frame.locals[*slot] = Some(value);
                 }
             }
-            for (slot, tuple) in trees.build(t, &leaves) {
+            let built = trees.build(t, &leaves);
+            placeholders.extend(Trees::stand_ins(t, &built, &mark));
+            for (slot, tuple) in built {
                 match parts.iter().find(|part| part.slot == slot) {
                     Some(Part {
                         of, item: Some(at), ..
@@ -140,7 +142,7 @@ impl Captured<'_> {
             if placeholders.iter().any(|id| t.vars.get(*id).mutated) {
                 return refuse(
                     t,
-                    "a tensor that differs from round to round is changed in place",
+                    "a tensor, list or dict that differs from round to round is changed in place",
                 );
             }
             let mut advanced = None;
@@ -260,26 +262,8 @@ impl Captured<'_> {
         Ok(())
     }
 
-    /// Puts what is in tuples that differ from round to round next to the locals of a round.
-    fn open_tuples(
-        &self,
-        t: &mut Tracer<'_>,
-        way: &mut region::Way,
-        parts: &[Part],
-        trees: &mut Trees,
-    ) -> Step<()> {
-        for (slot, piece) in std::mem::take(&mut way.locals) {
-            let first = self.first(t, slot, parts, None);
-            let name = self.name(slot, parts, None);
-            if !trees.open(t, slot, first, &piece, &name, &mut way.locals)? {
-                way.locals.push((slot, piece));
-            }
-        }
-        Ok(())
-    }
-
     /// What a variable of the loop is called.
-    fn name(&self, slot: usize, parts: &[Part], trees: Option<&Trees>) -> Arc<str> {
+    pub(super) fn name(&self, slot: usize, parts: &[Part], trees: Option<&Trees>) -> Arc<str> {
         let slots = &self.inside.code.localsplus;
         match slots.get(slot) {
             Some(slot) => slot.name.clone(),
@@ -295,7 +279,7 @@ impl Captured<'_> {
     }
 
     /// What a local, or a part of something else, is in front of the loop.
-    fn first(
+    pub(super) fn first(
         &self,
         t: &mut Tracer<'_>,
         slot: usize,
@@ -330,7 +314,7 @@ impl Captured<'_> {
         let returned = t.bool(false);
         carried.insert(hidden, self.start(t, Some(returned), RETURNED)?);
         for (at, leaf) in answer.leaves().into_iter().enumerate() {
-            let first = loop_return::zeros(t, leaf, self.inside)?;
+            let first = loop_return::zeros(t, leaf, &self.inside.locals)?;
             let mut meta = leaf.meta.clone();
             meta.stop_gradient = true;
             let number = leaf.number;
@@ -441,7 +425,7 @@ impl Captured<'_> {
                 meta: meta.clone(),
                 number,
             },
-            self.inside,
+            &self.inside.locals,
         )?;
         meta.stop_gradient = true;
         Ok(Carried {

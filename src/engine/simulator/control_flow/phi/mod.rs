@@ -16,7 +16,9 @@ use crate::simulator::tracer::function_graph::Cut;
 use crate::tracker::TrackerRef;
 use crate::variables::{DictVar, Key, Kind, TensorVar, VarId};
 
-use crate::simulator::{Step, Tracer, item, tuple_carry};
+use crate::simulator::control_flow::maybe;
+use crate::simulator::loop_return::{self, Leaf};
+use crate::simulator::{Step, Tracer, item, region, tuple_carry};
 
 pub(in crate::simulator) use piece::shown;
 pub use piece::{Piece, content, piece, real, symbol, unchanged};
@@ -42,10 +44,14 @@ pub enum Joined {
     Tuple(Vec<Joined>, Option<Obj>),
     /// A new dict.
     Dict(Vec<(Key, Obj, Joined)>),
+    /// A tensor where a number holds, and `None` where not: the number and the tensor.
+    Maybe(Box<(Joined, Joined)>),
 }
 
 /// The results of an operation with two blocks.
 pub struct Merge<'a> {
+    /// Locals of the frame in front of both ways.
+    pub locals: &'a [Option<VarId>],
     /// What was cut out on either way.
     pub cuts: [&'a mut Cut; 2],
     /// What either block returns.
@@ -132,10 +138,57 @@ impl Merge<'_> {
                 Ok(Joined::Output(self.output(a, b, objects)))
             }
             _ => {
+                if let Some(joined) = self.maybe(t, a, b, what)? {
+                    return Ok(joined);
+                }
                 let (a, b) = (shown(t, a), shown(t, b));
                 unlike(t, format!("{what} is {a} on one way and {b} on the other"))
             }
         }
+    }
+
+    /// A tensor on one way and `None` on the other, with a flag that says which.
+    fn maybe(
+        &mut self,
+        t: &mut Tracer<'_>,
+        a: &Piece,
+        b: &Piece,
+        what: &str,
+    ) -> Step<Option<Joined>> {
+        if !t.flow.maybes {
+            return Ok(None);
+        }
+        let (Some((holds, tensor)), Some((other, second))) =
+            (maybe::parts(t, a), maybe::parts(t, b))
+        else {
+            return Ok(None);
+        };
+        let of = |way: usize, one: Option<Piece>| one.map(|it| (way, it));
+        let Some((way, known)) = of(0, tensor.clone()).or_else(|| of(1, second.clone())) else {
+            return Ok(None);
+        };
+        let Some((_, meta, false)) = self.symbol(t, way, &known)? else {
+            return Ok(None);
+        };
+        let leaf = Leaf {
+            meta,
+            number: false,
+        };
+        let zeros = match tensor.is_some() && second.is_some() {
+            true => None,
+            false => Some(loop_return::zeros(t, &leaf, self.locals)?),
+        };
+        let nothing = zeros.map(|zeros| Piece::Same(region::tensor(t, zeros)));
+        let (Some(first), Some(second)) = (tensor.or(nothing.clone()), second.or(nothing)) else {
+            return Ok(None);
+        };
+        let flag = self.join(t, &holds, &other, what)?;
+        // Two constants that differ are a number of the graph.
+        if !matches!(flag, Joined::Number(_)) {
+            return Ok(None);
+        }
+        let tensor = self.join(t, &first, &second, what)?;
+        Ok(Some(Joined::Maybe(Box::new((flag, tensor)))))
     }
 
     fn many(
@@ -185,6 +238,7 @@ fn object(piece: &Piece) -> Option<VarId> {
         | Piece::List(..)
         | Piece::Tuple(..)
         | Piece::Dict(_)
+        | Piece::Maybe(_)
         | Piece::Other(_) => None,
     }
 }
@@ -206,7 +260,7 @@ pub fn same(t: &Tracer<'_>, a: &Obj, b: &Obj) -> Step<bool> {
 
 /// Whether two dicts have the same keys in one order: of `1`, `True` and `1.0`, which are equal,
 /// each shows its own.
-pub fn same_keys<T>(t: &Tracer<'_>, a: &[(Key, Obj, T)], b: &[(Key, Obj, T)]) -> Step<bool> {
+pub fn same_keys<A, B>(t: &Tracer<'_>, a: &[(Key, Obj, A)], b: &[(Key, Obj, B)]) -> Step<bool> {
     if a.len() != b.len() {
         return Ok(false);
     }
@@ -291,6 +345,11 @@ pub fn variable(t: &mut Tracer<'_>, joined: &Joined, outputs: &[SymbolId]) -> Op
         }
         Joined::Output(at) => result(t, outputs[*at]),
         Joined::Number(at) => item::variable(t, outputs[*at]),
+        Joined::Maybe(parts) => {
+            let flag = variable(t, &parts.0, outputs)?;
+            let tensor = variable(t, &parts.1, outputs)?;
+            maybe::variable(t, flag, tensor)
+        }
         Joined::List(items, class) => {
             let items = many(t, items);
             let id = t.add(Kind::List(items));

@@ -35,6 +35,8 @@ pub enum Piece {
     Tuple(Vec<Piece>, Option<Obj>),
     /// A new dict.
     Dict(Vec<(Key, Obj, Piece)>),
+    /// A tensor where a number holds, and `None` where not: the number and the tensor.
+    Maybe(Box<(Piece, Piece)>),
     /// Something that cannot be chosen.
     Other(String),
 }
@@ -119,6 +121,10 @@ fn describe(t: &mut Tracer<'_>, id: VarId, mark: &TraceMark, seen: &mut Vec<VarI
     let Ok(id) = program_numbers::lowered(t, id) else {
         return Piece::Other("a number that a program does not compute".into());
     };
+    if let Kind::Maybe(maybe) = *t.kind(id) {
+        let tensor = describe(t, maybe.tensor, mark, seen);
+        return Piece::Maybe(Box::new((Piece::Number(maybe.holds), tensor)));
+    }
     let form = t.kind(id).form();
     let class = t.vars.get(id).class.clone();
     if let Form::List(_) | Form::Tuple(..) | Form::Dict(_) = form {
@@ -198,6 +204,7 @@ pub fn symbol(
         | Piece::List(..)
         | Piece::Tuple(..)
         | Piece::Dict(_)
+        | Piece::Maybe(_)
         | Piece::Other(_) => None,
     })
 }
@@ -241,6 +248,7 @@ pub(in crate::simulator) fn shown(t: &mut Tracer<'_>, piece: &Piece) -> String {
         Piece::List(items, _) => format!("a list of {}", items.len()),
         Piece::Tuple(items, _) => format!("a tuple of {}", items.len()),
         Piece::Dict(items) => format!("a dict of {}", items.len()),
+        Piece::Maybe(_) => "a tensor or None".into(),
         Piece::Other(what) => what.clone(),
     }
 }

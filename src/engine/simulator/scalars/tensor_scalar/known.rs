@@ -116,6 +116,10 @@ pub(in crate::simulator) fn truth(t: &mut Tracer<'_>, value: VarId) -> Option<bo
         return value.is_truthy().ok();
     }
     let (symbol, is_number) = t.kind(value).form().symbol()?;
+    if !t.options.kept_open.is_empty() {
+        // Nothing is to be unrolled.
+        return None;
+    }
     // The state around the frame is that of the operations.
     if t.grad.auto_casts > 0 || !is_number && super::is_truth_of_users(t) {
         return None;

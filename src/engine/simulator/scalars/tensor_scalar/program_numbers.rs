@@ -196,7 +196,11 @@ pub fn called(
             .plain_items()
             .map(<[VarId]>::to_vec)
             .unwrap_or_default();
-        let computed = items.iter().any(|item| is_of_graph(t, *item));
+        let computed = |t: &mut Tracer<'_>, item| {
+            is_of_graph(t, item)
+                || matches!(t.kind(item), Kind::Int(_)) && arguments::depends_on_dims(t, item)
+        };
+        let computed = items.iter().any(|item| computed(t, *item));
         if computed && obj::is_attr(function, "math", "prod") {
             return product(t, &items).map(Some);
         }
@@ -205,6 +209,12 @@ pub fn called(
     if obj::text_of(function, "__module__") == "math" {
         for arg in &mut args {
             *arg = graph_arrays::lowered(t, *arg)?;
+        }
+    }
+    let is_int = |t: &mut Tracer<'_>, id| matches!(t.kind(id), Kind::Int(_));
+    if args.len() == 2 && args.iter().any(|arg| is_int(t, *arg)) {
+        if let Some(made) = quotient_and_rest(t, function, args[0], args[1])? {
+            return Ok(Some(made));
         }
     }
     if !args.iter().any(|arg| is_of_graph(t, *arg)) {
@@ -255,7 +265,7 @@ pub fn called(
     Ok(None)
 }
 
-/// `divmod(a, b)` of whole numbers, `pow(a, b)` and `math.pow(a, b)`.
+/// `pow(a, b)` and `math.pow(a, b)`.
 fn of_two(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
@@ -269,7 +279,18 @@ fn of_two(
     if obj::is_attr(function, "math", "pow") && !classes.contains(&None) {
         return powers::of_floats(t, a, b);
     }
-    if !obj::is_attr(function, BUILTINS, "divmod") || classes != [Some(Type::Int); 2] {
+    quotient_and_rest(t, function, a, b)
+}
+
+/// `divmod(a, b)` of whole numbers.
+fn quotient_and_rest(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    a: VarId,
+    b: VarId,
+) -> Step<Option<VarId>> {
+    let classes = [a, b].map(|id| numbers_class(t, id));
+    if classes != [Some(Type::Int); 2] || !obj::is_attr(function, BUILTINS, "divmod") {
         return Ok(None);
     }
     let mut parts = Vec::with_capacity(2);

@@ -6,6 +6,7 @@ use pyo3::types::PyInt;
 use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::graph::{Arg, DType, SymbolId, TensorMeta};
+use crate::obj::Obj;
 use crate::ops::TO_TENSOR;
 use crate::simulator::subscript::index_range;
 use crate::simulator::tensors;
@@ -51,7 +52,7 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
     if !t.grad.enabled && tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient) {
         return Ok(false);
     }
-    if t.grad.at_entry && alias_analysis::root(&t.vars, value) == tensor {
+    if t.goes_backward() && alias_analysis::root(&t.vars, value) == tensor {
         let mut flows = |id| tensors::meta_of(t, id).is_some_and(|meta| !meta.stop_gradient);
         // Eager mode keeps the value for the gradient, sees that it changes with the tensor, and
         // refuses.
@@ -203,6 +204,8 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
         .kind(key)
         .exact_tuple()
         .map_or_else(|| vec![key], <[VarId]>::to_vec);
+    let behind = leading_slices(t, &keys);
+    let keys = keys[behind..].to_vec();
     let shares = |id: &VarId| alias_analysis::root(&t.vars, *id) == tensor;
     let (key_shares, value_shares) = (keys.iter().any(shares), shares(&value));
     let keys: Option<Vec<(SymbolId, TensorMeta)>> = keys
@@ -211,7 +214,7 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
         .collect();
     let value = tensors::meta_of(t, value);
     // Eager mode computes a gradient of its own for it, of memory that nobody has written.
-    if t.grad.at_entry && value.as_ref().is_some_and(|value| !value.stop_gradient) {
+    if t.goes_backward() && value.as_ref().is_some_and(|value| !value.stop_gradient) {
         return Ok(false);
     }
     let is_number = value
@@ -219,7 +222,7 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
         .is_none_or(|value| value.shape.iter().all(|dim| *dim == 1));
     match keys.as_deref() {
         Some([(mask, meta)]) if meta.dtype == DType::Bool => {
-            if !is_number || meta.shape.len() > shape.len() {
+            if !is_number || behind > 0 || meta.shape.len() > shape.len() {
                 return Ok(false);
             }
             // A program would take one row for all.
@@ -230,23 +233,71 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
             }
             Ok(true)
         }
-        Some([(_, first), rest @ ..]) => {
+        Some([(index, first), rest @ ..]) => {
             let whole = |key: &TensorMeta| matches!(key.dtype, DType::Int32 | DType::Int64);
             let keys = || [first].into_iter().chain(rest.iter().map(|(_, key)| key));
             let alike = keys().all(|key| key.shape == first.shape);
-            let selected = first.shape.iter().chain(shape.iter().skip(rest.len() + 1));
+            let whole_dims = shape.iter().take(behind);
+            let selected = whole_dims.chain(first.shape.iter());
+            let selected = selected.chain(shape.iter().skip(behind + rest.len() + 1));
+            if behind > 0 && (!rest.is_empty() || first.shape.len() != 1) {
+                return Ok(false);
+            }
             // Where nothing is selected, eager mode raises for a number.
             let fits = match is_number {
-                true => first.shape.iter().all(|dim| *dim > 0),
+                true => is_filled(t, *index, &first.shape)?,
                 false => value.is_some_and(|value| value.shape.iter().eq(selected)),
             };
             // Eager mode's kernel goes from one place to the next, and reads what it has written to
             // those before.
             let apart = !key_shares && (is_number || !value_shares);
-            Ok(keys().all(whole) && alike && fits && apart && rest.len() < shape.len())
+            Ok(keys().all(whole) && alike && fits && apart && behind + rest.len() < shape.len())
         }
         _ => Ok(false),
     }
+}
+
+/// How many keys take all of a dim, in front of others.
+fn leading_slices(t: &mut Tracer<'_>, keys: &[VarId]) -> usize {
+    let mut is_whole = |key: &&VarId| {
+        if let Kind::Slice(parts) = *t.kind(**key) {
+            parts.iter().all(|part| t.is_none(*part))
+        } else {
+            false
+        }
+    };
+    keys.iter().take_while(|key| is_whole(key)).count()
+}
+
+/// Whether a tensor holds something, where its dims are open too.
+fn is_filled(t: &mut Tracer<'_>, symbol: SymbolId, shape: &[i64]) -> Step<bool> {
+    for (at, dim) in shape.iter().enumerate() {
+        if *dim >= 0 {
+            if *dim == 0 {
+                return Ok(false);
+            }
+            continue;
+        }
+        let (number, zero) = (NumberVar::Dim(symbol, at), t.int(0));
+        if t.options.varies.guards_outcomes {
+            let dim = t.add(Kind::Int(number));
+            let holds = dynamic_scalar::compare(t, CmpOp::Gt, dim, zero)?;
+            if holds == Some(true) {
+                continue;
+            }
+            if holds.is_some() || !t.options.capture_control_flow {
+                return Ok(false);
+            }
+        }
+        // Nobody guards it: the program fails where it is empty, as eager mode does.
+        let dim = arguments::number_statement(t, number)?;
+        let zero = t.value(zero).map(Obj::from);
+        let zero = zero.into_iter().map(Arg::Const).collect();
+        let holds = tensor_scalar::method(t, "__gt__", dim, zero)?;
+        let holds = t.add(Kind::SymNumber(holds));
+        tensor_scalar::statement(t, "check", &[holds])?;
+    }
+    Ok(true)
 }
 
 /// Whether two tensors have the same dim at a place, where those are open too.

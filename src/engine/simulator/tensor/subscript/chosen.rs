@@ -67,6 +67,7 @@ fn either(t: &mut Tracer<'_>, place: VarId, at: usize, a: VarId, b: VarId) -> St
     };
     let (mut first, mut second) = (empty(), empty());
     let mut merge = Merge {
+        locals: &[],
         cuts: [&mut first, &mut second],
         outputs: [Vec::new(), Vec::new()],
         objects: Vec::new(),

@@ -122,12 +122,20 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
                 ..Variable::new(Kind::Const)
             }));
         }
-        "size" if program_numbers::computes_dims(t) => {
+        "size" => {
             let dims = meta.shape.iter().enumerate();
             let dims: Vec<VarId> = dims
                 .map(|(at, dim)| super::dim(t, (var.symbol, at), *dim))
                 .collect();
-            return program_numbers::product(t, &dims);
+            let size = program_numbers::product(t, &dims)?;
+            if !program_numbers::computes_dims(t) {
+                let class =
+                    t.py.module("paddle.base.dygraph.math_op_patch")?
+                        .getattr("TensorSize")?;
+                t.vars
+                    .update(size, |var| var.class = Some(Obj::from(class)));
+            }
+            return Ok(size);
         }
         "stop_gradient" => {
             recompute::check_reads(t)?;

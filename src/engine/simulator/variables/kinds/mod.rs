@@ -50,11 +50,12 @@ pub use number::{Float, Int, NumberVar, SymNumber};
 pub use object::{AttrOp, ObjectVar};
 pub use opaque::{Lazy, Opaque};
 pub use partial::Partial;
+pub(in crate::simulator) use range::count;
 pub use range::{NumberRange, RANGE, Range};
 pub use set::SetVar;
 pub use slice::{PARTS, SLICE, Slice};
 pub use stand_in::StandIn;
-pub use tensor::{TensorVar, View};
+pub use tensor::{MaybeVar, TensorVar, View};
 pub use text::{Text, TextPart};
 pub use tuple::Tuple;
 
@@ -111,6 +112,8 @@ pub enum Kind {
     /// An `int`, `float` or `bool` that depends on dynamic dims: a 0-d tensor symbol that Python
     /// sees as a number.
     SymNumber(SymbolId),
+    /// A tensor or `None`, which captured control flow decides.
+    Maybe(MaybeVar),
     /// An exact `int` of which only the type is known: it differs between calls.
     Int(NumberVar),
     /// An exact `float` of which only the type is known.

@@ -121,8 +121,11 @@ impl Protocol for Int {
         self.0.parts()
     }
 
-    fn python_type<'py>(&self, t: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        builtin(t, "int")
+    fn python_type<'py>(&self, t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
+        match &var.class {
+            Some(class) => class.bind(t.py).cast::<PyType>().ok().cloned(),
+            None => builtin(t, "int"),
+        }
     }
 
     fn may_change(&self) -> bool {
@@ -133,7 +136,10 @@ impl Protocol for Int {
         Snapshot::Never
     }
 
-    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
+    fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {
+        if to.tracer().vars.get(id).class.is_some() {
+            return not_made("size");
+        }
         match self.0 {
             NumberVar::Dim(symbol, dim) => {
                 to.symbol(symbol)?;

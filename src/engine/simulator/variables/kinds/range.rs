@@ -5,10 +5,13 @@ use pyo3::types::{PyRange, PyType};
 use std::rc::Rc;
 
 use super::slice::PARTS;
+use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
 use crate::obj::Obj;
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer, fold, iterate, tensor_scalar};
+use crate::simulator::{
+    Step, Tracer, fold, iterate, operators, phi, program_numbers, tensor_scalar,
+};
 
 use crate::simulator::variables::answers::{Finalizer, Snapshot, builtin, no_reversed};
 use crate::simulator::variables::protocol::Protocol;
@@ -127,6 +130,28 @@ fn backwards(start: i64, stop: i64, step: i64) -> IterVar {
         next: start + (length - 1) * step,
         stop: start - step,
         step: -step,
+    }
+}
+
+/// How many numbers `range(start, stop, step)` has.
+pub(in crate::simulator) fn count(
+    t: &mut Tracer<'_>,
+    [start, stop]: [VarId; 2],
+    step: i64,
+) -> Step<VarId> {
+    let (from, to) = if step > 0 {
+        (start, stop)
+    } else {
+        (stop, start)
+    };
+    let by = step.unsigned_abs().try_into().unwrap_or(i64::MAX);
+    let (most, by, zero) = (t.int(by - 1), t.int(by), t.int(0));
+    let span = operators::binary(t, BinOp::Sub, false, to, from)?;
+    let span = operators::binary(t, BinOp::Add, false, span, most)?;
+    let count = operators::binary(t, BinOp::FloorDiv, false, span, by)?;
+    match program_numbers::extreme(t, CmpOp::Gt, &[count, zero])? {
+        Some(count) => Ok(count),
+        None => phi::refuse(t, "len() of such a range()"),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tensors.
 
+mod maybe;
+
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -22,6 +24,8 @@ use crate::simulator::variables::answers::{
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{IterVar, Key, Kind, VarId, Variable};
+
+pub use maybe::MaybeVar;
 
 /// A tensor: a symbol of the graph under construction.
 #[derive(Clone, Debug)]

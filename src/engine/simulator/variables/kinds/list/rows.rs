@@ -78,7 +78,10 @@ impl Protocol for RowsVar {
     }
 
     fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
-        Ok(matches!(name, grown_lists::APPEND | grown_lists::POP))
+        Ok(matches!(
+            name,
+            grown_lists::APPEND | grown_lists::EXTEND | grown_lists::POP
+        ))
     }
 
     fn method(
@@ -91,6 +94,10 @@ impl Protocol for RowsVar {
     ) -> Step<VarId> {
         match (name, args, kwargs) {
             (grown_lists::APPEND, [value], []) => grown_lists::append(t, id, *self, *value),
+            (grown_lists::EXTEND, [values], []) => {
+                grown_lists::extend(t, id, *values)?;
+                Ok(t.none())
+            }
             (grown_lists::POP, [] | [_], []) => grown_lists::pop(t, id, *self, args),
             _ => grown_lists::refuse(t, &format!("{name}()")),
         }
@@ -101,10 +108,14 @@ impl Protocol for RowsVar {
     fn binary(
         &self,
         t: &mut Tracer<'_>,
-        _: BinOp,
-        _: bool,
-        _: (VarId, VarId),
+        op: BinOp,
+        inplace: bool,
+        (list, values): (VarId, VarId),
     ) -> Step<Option<VarId>> {
+        if op == BinOp::Add && inplace && matches!(t.kind(list), crate::variables::Kind::Rows(_)) {
+            grown_lists::extend(t, list, values)?;
+            return Ok(Some(list));
+        }
         grown_lists::refuse(t, "an operator")
     }
 
