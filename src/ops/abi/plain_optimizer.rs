@@ -119,12 +119,7 @@ fn is_plain(optimizer: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
             "_learning_rate" => {
                 is_value(&value, DEEPEST, notes)? || is_plain_scheduler(&value, notes)?
             }
-            "_apply_decay_param_fun" => {
-                value.is_none() || {
-                    notes.give_up();
-                    knows_texts_alone(&value)?
-                }
-            }
+            "_apply_decay_param_fun" => value.is_none() || knows_texts_alone(&value, notes)?,
             _ => is_value(&value, DEEPEST, notes)? || is_method_of(&value, optimizer),
         };
         if !is_plain {
@@ -347,7 +342,7 @@ fn is_plain_scheduler(value: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<b
 }
 
 /// Whether all that a function has from outside are texts, and containers of such.
-fn knows_texts_alone(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn knows_texts_alone(function: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
     let py = function.py();
     let Ok(function) = function.cast_exact::<PyFunction>() else {
         return Ok(false);
@@ -356,10 +351,24 @@ fn knows_texts_alone(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     let Ok(globals) = globals.cast_exact::<PyDict>() else {
         return Ok(false);
     };
-    let names = names_of_code(&function.getattr(intern!(py, "__code__"))?)?;
-    for name in names.try_iter()? {
-        match globals.get_item(name?)? {
-            Some(known) if is_text_or_texts(&known) => {}
+    let parts = [
+        intern!(py, "__code__"),
+        intern!(py, "__defaults__"),
+        intern!(py, "__kwdefaults__"),
+    ];
+    let code = function.getattr(parts[0])?;
+    notes.field(function, parts[0], &code);
+    for part in &parts[1..] {
+        let defaults = function.getattr(part)?;
+        notes.field(function, part, &defaults);
+        if !defaults.is_none() {
+            notes.give_up();
+        }
+    }
+    for name in names_of_code(&code)?.try_iter()? {
+        let name = name?.cast_into_exact::<PyString>()?;
+        match globals.get_item(&name)? {
+            Some(known) if is_text_or_texts(&known) => notes.named(globals, &name, &known),
             _ => return Ok(false),
         }
     }
@@ -370,9 +379,14 @@ fn knows_texts_alone(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     for cell in cells.try_iter()? {
         let cell = cell?;
         let content = native::cell_contents((&cell).into());
-        if content.is_null() || !is_text_or_texts(&to_bound(py, content)) {
+        if content.is_null() {
             return Ok(false);
         }
+        let content = to_bound(py, content);
+        if !is_text_or_texts(&content) {
+            return Ok(false);
+        }
+        notes.cell(&cell, &content);
     }
     Ok(true)
 }

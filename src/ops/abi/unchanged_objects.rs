@@ -7,7 +7,7 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyString};
+use pyo3::types::{PyDict, PyFloat, PyFrozenSet, PyList, PySet, PyString, PyTuple};
 
 use paddle_sot_cpython::native::{self, Ptr};
 
@@ -27,6 +27,14 @@ enum Note {
     Float(usize, Py<PyString>),
     /// An object of C code, the name of what it holds, and that.
     Field(usize, Py<PyString>, usize),
+    /// A dictionary, a name in it, and what that is.
+    Named(usize, Py<PyString>, usize),
+    /// A cell, and its content.
+    Cell(usize, usize),
+    /// A container of texts, and those: others would have their addresses if they went.
+    Texts(usize, Vec<Py<PyAny>>),
+    /// A text, by another name: see above.
+    Text(#[expect(dead_code, reason = "it is kept")] Py<PyAny>),
 }
 
 /// What a walk goes by. Once that is something that nothing tells of, nothing is noted.
@@ -85,6 +93,37 @@ impl Notes {
         self.add(|| Note::Field(object, name.clone().unbind(), value));
     }
 
+    /// It goes by what a name is in a dictionary: a text or a container of such.
+    pub(super) fn named(
+        &mut self,
+        dict: &Bound<'_, PyDict>,
+        name: &Bound<'_, PyString>,
+        value: &Bound<'_, PyAny>,
+    ) {
+        let (dict, address) = (dict.as_ptr() as usize, value.as_ptr() as usize);
+        self.add(|| Note::Named(dict, name.clone().unbind(), address));
+        self.texts(value);
+    }
+
+    /// It goes by the content of a cell: a text or a container of such.
+    pub(super) fn cell(&mut self, cell: &Bound<'_, PyAny>, content: &Bound<'_, PyAny>) {
+        self.add(|| Note::Cell(cell.as_ptr() as usize, content.as_ptr() as usize));
+        self.texts(content);
+    }
+
+    fn texts(&mut self, value: &Bound<'_, PyAny>) {
+        if let Ok(dict) = value.cast_exact::<PyDict>() {
+            return self.dict(dict);
+        }
+        if value.is_exact_instance_of::<PyString>() {
+            return self.add(|| Note::Text(value.clone().unbind()));
+        }
+        match texts(value) {
+            Some(texts) => self.add(|| Note::Texts(value.as_ptr() as usize, texts)),
+            None => self.give_up(),
+        }
+    }
+
     /// It goes by the items of a list or a set.
     pub(super) fn items(&mut self, container: &Bound<'_, PyAny>) {
         match items(container) {
@@ -130,6 +169,16 @@ fn items(container: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, usize)>> {
     items.map(|item| Ok(with_class((&item?).into()))).collect()
 }
 
+/// The items of a container of Python's own.
+fn texts(container: &Bound<'_, PyAny>) -> Option<Vec<Py<PyAny>>> {
+    let is_own = container.is_exact_instance_of::<PyList>()
+        || container.is_exact_instance_of::<PyTuple>()
+        || container.is_exact_instance_of::<PySet>()
+        || container.is_exact_instance_of::<PyFrozenSet>();
+    let items = is_own.then(|| container.try_iter())?.ok()?;
+    items.map(|item| item.ok().map(Bound::unbind)).collect()
+}
+
 /// What a walk went by.
 pub(super) struct Unchanged(Vec<Note>);
 
@@ -163,6 +212,20 @@ impl Note {
                 let value = dict.cast_exact::<PyDict>().map(|dict| dict.get_item(name));
                 matches!(value, Ok(Ok(Some(value))) if value.is_exact_instance_of::<PyFloat>())
             }
+            Self::Named(dict, name, value) => {
+                let dict = native::to_bound(py, at(dict));
+                let found = dict.cast_exact::<PyDict>().map(|dict| dict.get_item(name));
+                matches!(found, Ok(Ok(Some(found))) if found.as_ptr() as usize == *value)
+            }
+            Self::Cell(cell, content) => native::cell_contents(at(cell)).address() == *content,
+            Self::Texts(container, known) => {
+                let found = texts(&native::to_bound(py, at(container)));
+                found.is_some_and(|found| {
+                    found.len() == known.len()
+                        && found.iter().zip(known).all(|(one, other)| one.is(other))
+                })
+            }
+            Self::Text(_) => true,
             Self::Field(object, name, value) => {
                 let object = native::to_bound(py, at(object));
                 let found = object.getattr(name);

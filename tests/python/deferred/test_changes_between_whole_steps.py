@@ -151,6 +151,81 @@ def test_what_another_step_is_for(between):
     assert sot.stats(translated).whole_steps > 0
 
 
+DECAYING = []
+
+
+def of_a_global(net):
+    DECAYING[:] = [net[0].weight.name]
+    return lambda name: name in DECAYING
+
+
+def of_a_cell(net):
+    names = {net[0].weight.name}
+
+    def decays(name):
+        return name in names
+
+    decays.names = names
+    return decays
+
+
+def of_a_text(net):
+    own = net[0].weight.name
+    return lambda name: name == own
+
+
+def all_decay(name):
+    return True
+
+
+def changes_the_list(number, updates):
+    DECAYING[:] = [updates._parameter_list[number % 4].name]
+
+
+def changes_the_set(number, updates):
+    updates._apply_decay_param_fun.names.add(updates._parameter_list[number % 4].name)
+
+
+def fills_the_cell(number, updates):
+    (cell,) = updates._apply_decay_param_fun.__closure__
+    name = updates._parameter_list[number % 4].name
+    cell.cell_contents = name if isinstance(cell.cell_contents, str) else [name]
+
+
+def takes_another_code(number, updates):
+    updates._apply_decay_param_fun.__code__ = all_decay.__code__
+
+
+def takes_another_function(number, updates):
+    updates._apply_decay_param_fun = None if number % 2 else all_decay
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (of_a_global, changes_the_list),
+        (of_a_cell, changes_the_set),
+        (of_a_cell, fills_the_cell),
+        (of_a_text, fills_the_cell),
+        (of_a_global, takes_another_code),
+        (of_a_global, takes_another_function),
+    ],
+    ids=lambda it: it.__name__,
+)
+def test_functions_that_say_what_decays(make, change):
+    def optimize(net):
+        return optimizer.AdamW(0.1, parameters=net.parameters(), weight_decay=0.5, apply_decay_param_fun=make(net))
+
+    def between(number, net, updates):
+        if number in (4, 8, 9):
+            change(number, updates)
+
+    answers, translated = run(step, perceptron, optimize, calls=11, between=between)
+    assert answers[0] == answers[1]
+    # Two calls until it is known, one behind each change.
+    assert sot.stats(translated).whole_steps >= 2
+
+
 def test_hooks_of_leaves_are_called():
     answers = []
     for function in (step, translate(step, min_graph_size=0)):

@@ -128,17 +128,6 @@ def test_groups_stay_apart():
     check(*run(step, perceptron, optimize), 0)
 
 
-def test_a_function_of_names_stays_apart():
-    """Nothing tells that it answers as it did."""
-    names = set()
-
-    def optimize(net):
-        names.add(net[0].weight.name)
-        return optimizer.AdamW(0.01, parameters=net.parameters(), apply_decay_param_fun=lambda name: name in names)
-
-    check(*run(step, perceptron, optimize), 0)
-
-
 def test_a_parameter_that_the_optimizer_has_not():
     check(*run(step, perceptron, lambda net: optimizer.SGD(0.1, parameters=net[0].parameters())), 0)
 
