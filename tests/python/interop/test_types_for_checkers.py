@@ -111,7 +111,9 @@ def expected(program):
 @pytest.mark.parametrize("program", [PROGRAM, WITH_LAYER], ids=["functions", "layers"])
 def test_mypy_strict_sees_signatures(tmp_path, program):
     (tmp_path / "program.py").write_text(program)
-    options = ["--strict", "--follow-imports=silent", "--no-error-summary", f"--cache-dir={tmp_path}/cache"]
+    # Without what folders above this one may say.
+    options = ["--strict", "--config-file=", "--follow-imports=silent", "--no-error-summary"]
+    options.append(f"--cache-dir={tmp_path}/cache")
     environment = {"PYTHONPATH": ":".join(sys.path)}
     where = Path(paddle_sot_rs.__file__).parents[1]
     if where.name != "site-packages":
