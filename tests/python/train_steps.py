@@ -11,6 +11,37 @@ from paddle.regularizer import L2Decay
 FIRST = 2
 
 
+class Convolutions(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.norm, self.head = nn.Conv2D(2, 4, 3, padding=1), nn.BatchNorm2D(4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.convolution(x.reshape([-1, 2, 2, 3]))))
+        return self.head(x.mean([2, 3]))
+
+
+class Tied(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.shift = self.create_parameter([12, 12]), self.create_parameter([12])
+        self.unused = self.create_parameter([3])
+
+    def forward(self, x):
+        for _ in range(3):
+            x = F.gelu(x @ self.weight + self.shift)
+        return x[:, :3] * self.shift[:3] + x[:, 3:6]
+
+
+class Attention(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.encoder(x.reshape([-1, 3, 4])).mean(1))
+
+
 def perceptron():
     return nn.Sequential(nn.Linear(12, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
 

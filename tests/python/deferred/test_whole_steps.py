@@ -6,40 +6,25 @@ import pytest
 from harness import translate
 from paddle import nn, optimizer
 from paddle.nn import functional as F
-from train_steps import FIRST, adam, adamw, check, described, given, momentum, perceptron, run, sgd, state, step
+from train_steps import (
+    FIRST,
+    Attention,
+    Convolutions,
+    Tied,
+    adam,
+    adamw,
+    check,
+    described,
+    given,
+    momentum,
+    perceptron,
+    run,
+    sgd,
+    state,
+    step,
+)
 
 pytestmark = pytest.mark.default_python
-
-
-class Convolutions(nn.Layer):
-    def __init__(self):
-        super().__init__()
-        self.convolution, self.norm, self.head = nn.Conv2D(2, 4, 3, padding=1), nn.BatchNorm2D(4), nn.Linear(4, 3)
-
-    def forward(self, x):
-        x = F.relu(self.norm(self.convolution(x.reshape([-1, 2, 2, 3]))))
-        return self.head(x.mean([2, 3]))
-
-
-class Tied(nn.Layer):
-    def __init__(self):
-        super().__init__()
-        self.weight, self.shift = self.create_parameter([12, 12]), self.create_parameter([12])
-        self.unused = self.create_parameter([3])
-
-    def forward(self, x):
-        for _ in range(3):
-            x = F.gelu(x @ self.weight + self.shift)
-        return x[:, :3] * self.shift[:3] + x[:, 3:6]
-
-
-class Attention(nn.Layer):
-    def __init__(self):
-        super().__init__()
-        self.encoder, self.head = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1), nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.head(self.encoder(x.reshape([-1, 3, 4])).mean(1))
 
 
 def step_to_none(net, updates, x, y):
@@ -222,9 +207,10 @@ def adversarial(nets, updates, x, y):
     return loss, other
 
 
-def test_two_steps_in_one_function():
-    answers, translated = [], translate(adversarial, min_graph_size=0)
-    for function in (adversarial, translated):
+def train_both(step):
+    """Trains both networks in eager mode and translated, which must be equal; the translated function."""
+    answers, translated = [], translate(step, min_graph_size=0)
+    for function in (step, translated):
         paddle.seed(0)
         nets = nn.Sequential(nn.Linear(12, 12), nn.Tanh()), nn.Sequential(nn.Linear(12, 4), nn.Tanh(), nn.Linear(4, 1))
         updates = momentum(nets[1]), momentum(nets[0])
@@ -234,6 +220,11 @@ def test_two_steps_in_one_function():
             seen.extend(state(*pair) for pair in zip(nets, updates[::-1], strict=True))
         answers.append(seen)
     assert answers[0] == answers[1]
+    return translated
+
+
+def test_two_steps_in_one_function():
+    translated = train_both(adversarial)
     # The first one's gradients are not cleared between its steps.
     assert sot.stats(translated).whole_steps == 0
 
@@ -255,18 +246,7 @@ def test_a_second_step_whose_other_network_is_frozen():
             parameter.stop_gradient = False
         return loss, other
 
-    answers, translated = [], translate(frozen, min_graph_size=0)
-    for function in (frozen, translated):
-        paddle.seed(0)
-        nets = nn.Sequential(nn.Linear(12, 12), nn.Tanh()), nn.Sequential(nn.Linear(12, 4), nn.Tanh(), nn.Linear(4, 1))
-        updates = momentum(nets[1]), momentum(nets[0])
-        seen = []
-        for number in range(8):
-            seen.append(described(function(nets, updates, *given(number))))
-            seen.extend(state(*pair) for pair in zip(nets, updates[::-1], strict=True))
-        answers.append(seen)
-    assert answers[0] == answers[1]
-    assert sot.stats(translated).whole_steps > 0
+    assert sot.stats(train_both(frozen)).whole_steps > 0
 
 
 def test_negative_zeros_of_gradients_stay():
