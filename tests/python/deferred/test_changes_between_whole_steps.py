@@ -39,6 +39,11 @@ def holds_a_gradient(number, net, updates):
     return [each.tolist() for each in KEPT]
 
 
+def writes_its_memory(number, net, updates):
+    if number in (3, 5):
+        net[0].weight.grad.detach().fill_(0.5)
+
+
 def writes_a_gradient(number, net, updates):
     if number in (3, 5):
         net[0].weight.grad.set_value(paddle.full([12, 8], 0.5))
@@ -68,6 +73,7 @@ def zeros_it(number, net, updates):
     ("between", "whole"),
     [
         (holds_a_gradient, 0),
+        (writes_its_memory, 3),
         (writes_a_gradient, 3),
         (another_backward, 3),
         (gives_a_gradient, 3),
