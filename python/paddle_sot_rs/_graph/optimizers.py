@@ -247,55 +247,28 @@ def _have_plain_betas(groups: list[dict[str, Any]]) -> bool:
     return all(type(group.get(name, 0.0)) is float for group in groups for name in names)
 
 
-def _sgd(optimizer: Any, given: Updates, rate: Any) -> None:
-    kernel = _C_ops.sgd_
-    for parameter, gradient, factor in given.rows():
-        kernel(parameter, updates.scaled(rate, factor), gradient, None, False)
-
-
-def _momentum(optimizer: Any, given: Updates, rate: Any) -> None:
-    kernel, momentum, nesterov = _C_ops.momentum_, optimizer._momentum, optimizer._use_nesterov
-    scale = optimizer._rescale_grad
-    decays = updates.decays_of_momentum(optimizer, given)
-    for (parameter, gradient, factor, velocity), decay in zip(given.rows(), decays, strict=True):
-        own = updates.scaled(rate, factor)
-        kernel(parameter, gradient, velocity, own, None, momentum, nesterov, *decay, False, scale)
-
-
 def _adam(optimizer: Any, given: Updates, rate: Any) -> None:
-    if updates.can_fuse():
-        for (factor, _), some in given.parts(False):
-            updates.fused(optimizer, some, updates.scaled(rate, factor), 0.0, decays=False)
+    if not updates.can_fuse():
+        step_recipes.run(optimizer, given, rate)
         return
-    _one_by_one(_C_ops.adam_, [()] * len(given.parameters), optimizer, given, rate)
+    for (factor, _), some in given.parts(False):
+        updates.fused(optimizer, some, updates.scaled(rate, factor), 0.0, decays=False)
 
 
 def _adamw(optimizer: Any, given: Updates, rate: Any) -> None:
-    decay, decays = optimizer._weight_decay, optimizer._apply_decay_param_fun
-    which: Any = True if decays is None else updates.decaying(optimizer, given)
-    if updates.can_fuse():
-        for (factor, decaying), some in given.parts(which):
-            updates.fused(optimizer, some, updates.scaled(rate, factor), decay, decays=decaying)
+    if not updates.can_fuse():
+        step_recipes.run(optimizer, given, rate)
         return
-    listed = updates.decaying(optimizer, given)
-    _one_by_one(_C_ops.adamw_, [(1.0, decay, it) for it in listed], optimizer, given, rate)
-
-
-def _one_by_one(kernel: Any, own: list[Any], optimizer: Any, given: Updates, rate: Any) -> None:
-    """`own` has what a kernel takes between the settings that both have."""
-    betas = optimizer._beta1, optimizer._beta2, optimizer._epsilon
-    amsgrad = optimizer._amsgrad
-    end = optimizer._lazy_mode, 1000, False, False, amsgrad
-    for (parameter, gradient, factor, *states), settings in zip(given.rows(), own, strict=True):
-        first, second, *most, power1, power2 = states
-        moments = first, second, most[0] if amsgrad else None, power1, power2, None, None
-        kernel(parameter, gradient, updates.scaled(rate, factor), *moments, *betas, *settings, *end)
+    decays = optimizer._apply_decay_param_fun
+    which: Any = True if decays is None else updates.decaying(optimizer, given)
+    for (factor, decaying), some in given.parts(which):
+        updates.fused(optimizer, some, updates.scaled(rate, factor), optimizer._weight_decay, decays=decaying)
 
 
 # States of parameters, and the kernel that takes them.
 _KINDS: dict[type, tuple[Any, Any]] = {
-    SGD: (_no_states, _sgd),
-    Momentum: (_velocities, _momentum),
+    SGD: (_no_states, step_recipes.run),
+    Momentum: (_velocities, step_recipes.run),
     Adam: (_moments, _adam),
     AdamW: (_moments_and_decays, _adamw),
 }

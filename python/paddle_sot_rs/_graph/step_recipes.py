@@ -33,7 +33,6 @@ class Recipe(NamedTuple):
         norm: the most that the norm of all gradients may be, or None.
         clipped: whether each parameter's gradient is clipped.
         decays: what of each parameter is added to its gradient, or None.
-        states: how many a parameter has.
     """
 
     kind: str
@@ -43,7 +42,6 @@ class Recipe(NamedTuple):
     norm: float | None
     clipped: tuple[bool, ...]
     decays: tuple[float | None, ...]
-    states: int
 
 
 def recipe_of(optimizer: Any, given: Updates) -> Recipe | None:
@@ -66,7 +64,6 @@ def recipe_of(optimizer: Any, given: Updates) -> Recipe | None:
         None if clip is None else float(clip.clip_norm),
         tuple(updates.is_clipped(it) for it in given.parameters),
         decays,
-        len(given.states),
     )
 
 
@@ -103,7 +100,19 @@ def update(recipe: Recipe, parameters: list[Any], gradients: list[Any], rate: An
         zip(parameters, gradients, recipe.factors, recipe.own, strict=True)
     ):
         row = parameter, gradient, rates[factor], states[at::count]
-        _KINDS_BY_NAME[recipe.kind].append(row, recipe.settings, own, numbers)
+        _KINDS_BY_NAME[recipe.kind].call(row, recipe.settings, own, numbers)
+
+
+def run(optimizer: Any, given: Updates, rate: Any) -> None:
+    """The same of tensors, where gradients are clipped and decayed: a kernel for each parameter."""
+    kind = _KINDS[type(optimizer)]
+    settings, own = kind.settings(optimizer, given)
+    for (parameter, gradient, factor, *states), its in zip(given.rows(), own, strict=True):
+        kind.call((parameter, gradient, updates.scaled(rate, factor), states), settings, its, _as_it_is)
+
+
+def _as_it_is(value: float) -> float:
+    return value
 
 
 def _number(value: float) -> Any:
@@ -116,14 +125,10 @@ def _clipped(recipe: Recipe, gradients: list[Any]) -> list[Any]:
     clipped = [at for at, clips in enumerate(recipe.clipped) if clips]
     if recipe.norm is None or not clipped:
         return list(gradients)
-    squares = [_C_ops.squared_l2_norm(gradients[at]) for at in clipped]
-    total = _C_ops.sum(_C_ops.stack(squares, 0), [], None, False)
-    norm = _C_ops.sqrt(_C_ops.sum(_C_ops.stack([total], 0), [], None, False))
-    most = paddle.full(shape=[1], dtype="float32", fill_value=recipe.norm)
-    rate = _C_ops.divide(most, _C_ops.maximum(norm, most))
+    share = updates.share_of_norm([gradients[at] for at in clipped], recipe.norm)
     answer = list(gradients)
     for at in clipped:
-        answer[at] = _C_ops.multiply(gradients[at], rate)
+        answer[at] = _C_ops.multiply(gradients[at], share)
     return answer
 
 
@@ -131,7 +136,7 @@ class _Kind(NamedTuple):
     """What an optimizer's step computes with, of all and of each parameter, and the kernel that it calls for one."""
 
     settings: Callable[[Any, Updates], tuple[tuple[Any, ...], tuple[Any, ...]]]
-    append: Callable[[tuple[Any, ...], tuple[Any, ...], Any, Callable[[float], Any]], None]
+    call: Callable[[tuple[Any, ...], tuple[Any, ...], Any, Callable[[float], Any]], None]
 
 
 def _alike(given: Updates) -> tuple[Any, ...]:
@@ -149,7 +154,13 @@ def _sgd(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Call
 
 def _of_momentum(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     settings = optimizer._momentum, optimizer._use_nesterov, optimizer._rescale_grad
-    return settings, tuple(updates.decays_of_momentum(optimizer, given))
+    # A parameter's own decay goes before the optimizer's.
+    common = optimizer._regularization_method, optimizer._regularization_coeff
+    decays = (
+        common if own is None else ("l2_decay", own._coeff) if type(own) is L2Decay else ("", 0.0)
+        for own in given.regularizers or [None] * len(given.parameters)
+    )
+    return settings, tuple(decays)
 
 
 def _momentum(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
@@ -171,15 +182,15 @@ def _of_adamw(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[An
 
 
 def _adam(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
-    _append_adam(_C_ops.adam_, row, settings, (), number)
+    _call_adam(_C_ops.adam_, row, settings, (), number)
 
 
 def _adamw(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
     *common, decay = settings
-    _append_adam(_C_ops.adamw_, row, common, (1.0, decay, own), number)
+    _call_adam(_C_ops.adamw_, row, common, (1.0, decay, own), number)
 
 
-def _append_adam(
+def _call_adam(
     kernel: Any, row: tuple[Any, ...], settings: Sequence[Any], own: tuple[Any, ...], number: Callable[[float], Any]
 ) -> None:
     parameter, gradient, rate, (first, second, *most, power1, power2) = row

@@ -92,14 +92,19 @@ def clip_by_global_norm(own: Any, given: Updates) -> Updates:
     clipped = [gradient for parameter, gradient in pairs if is_clipped(parameter)]
     if not clipped or not are_paddles() or not is_plain_clip(own, clipped) or _casts():
         return clip(own, given)
-    squares = [_C_ops.squared_l2_norm(gradient) for gradient in clipped]
+    share = share_of_norm(clipped, own.clip_norm)
+    for gradient in clipped:
+        _C_ops.multiply_(gradient, share)
+    return given
+
+
+def share_of_norm(gradients: list[Any], most: Any) -> Any:
+    """What gradients are multiplied by so that the norm of all is at most that: tensors, or values of a program."""
+    squares = [_C_ops.squared_l2_norm(gradient) for gradient in gradients]
     total = _C_ops.sum(_C_ops.stack(squares, 0), [], None, False)
     norm = _C_ops.sqrt(_C_ops.sum(_C_ops.stack([total], 0), [], None, False))
-    most = paddle.full(shape=[1], dtype="float32", fill_value=own.clip_norm)
-    rate = _C_ops.divide(most, _C_ops.maximum(norm, most))
-    for gradient in clipped:
-        _C_ops.multiply_(gradient, rate)
-    return given
+    most = paddle.full(shape=[1], dtype="float32", fill_value=most)
+    return _C_ops.divide(most, _C_ops.maximum(norm, most))
 
 
 def is_clipped(parameter: Any) -> bool:
@@ -142,15 +147,6 @@ def _regularized(optimizer: Any, parameter: Any, gradient: Any, own: Any, common
     return optimizer._create_regularization_of_grad(parameter, gradient, common)
 
 
-def decays_of_momentum(optimizer: Any, given: Updates) -> list[tuple[str, float]]:
-    """What the kernel is told of each parameter's decay: its own goes before the optimizer's."""
-    common = optimizer._regularization_method, optimizer._regularization_coeff
-    return [
-        common if own is None else ("l2_decay", own._coeff) if type(own) is L2Decay else ("", 0.0)
-        for own in given.regularizers or [None] * len(given.parameters)
-    ]
-
-
 def decaying(optimizer: Any, given: Updates) -> list[bool]:
     """Which parameters decay."""
     decays = optimizer._apply_decay_param_fun
@@ -185,12 +181,17 @@ def fused(optimizer: Any, given: Updates, rate: Any, decay: float, *, decays: bo
 _NOT_DRAWN = ("",) if "dump_backward_graph_path" in inspect.signature(paddle.autograd.backward).parameters else ()
 
 
+def is_done(gradients: list[Any]) -> bool:
+    """Whether the program of a step has updated the leaves as well: no gradients leave it."""
+    return gradients[0] is None
+
+
 def arrive(leaves: list[Any], gradients: list[Any]) -> None:
     """What the walk back does at leaves: each gradient is its own, or is added to it.
 
     A walk that begins at the leaf copies what it is given. Where the program has updated the leaves, nothing arrives.
     """
-    if gradients[0] is None:
+    if is_done(gradients):
         return
     core.eager.run_backward(leaves, gradients, False, *_NOT_DRAWN)
 
@@ -218,7 +219,7 @@ class _Arrival(PyLayer):  # type: ignore[misc]
 
 def arrive_uncopied(leaves: list[Any], gradients: list[Any]) -> None:
     """The same of large gradients, which the leaves take: the walk goes through an operation."""
-    if gradients[0] is None:
+    if is_done(gradients):
         return
     for gradient in gradients:
         gradient.stop_gradient = False

@@ -26,14 +26,9 @@ def rate_of(optimizer: Any) -> Any:
     return rate
 
 
-def is_done(gradients: list[Any]) -> bool:
-    """Whether the program of a step has done what follows it: no gradients leave it."""
-    return gradients[0] is None
-
-
 def step_unless_done(note: Callable[[str], None] | None, optimizer: Any, gradients: list[Any]) -> Callable[[Any], Any]:
     """`optimizers.step_of`, where the program has not done that."""
-    return _core.nothing if is_done(gradients) else optimizers.step_of(note, optimizer)
+    return _core.nothing if updates.is_done(gradients) else optimizers.step_of(note, optimizer)
 
 
 def noting(note: Callable[[str], None] | None) -> Callable[..., Any]:
@@ -43,4 +38,4 @@ def noting(note: Callable[[str], None] | None) -> Callable[..., Any]:
 
 def clear_unless_done(optimizer: Any, to_zero: bool, gradients: list[Any]) -> Callable[..., Any]:
     """What clears gradients, where the program has not left them as they were."""
-    return _core.nothing if is_done(gradients) else _core.clear_gradients
+    return _core.nothing if updates.is_done(gradients) else _core.clear_gradients

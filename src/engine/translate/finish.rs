@@ -126,13 +126,13 @@ pub(super) fn finish(
         for tracker in taken {
             graph_inputs.add(tracker, &mut slots);
         }
-        let joins = whole_step.is_some();
+        let gradients = whole_step.as_ref().map(|step| step.arriving.len());
         let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
         let request = CompileRequest {
             sir: Arc::new(sir),
             session,
             example_inputs,
-            grad_enabled: state.grad_enabled && !joins,
+            grad_enabled: state.grad_enabled && gradients.is_none(),
             least: 0,
         };
         let joined = whole_step.map(|step| (step, Arc::clone(&request.sir)));
@@ -143,7 +143,7 @@ pub(super) fn finish(
         });
         let flags = in_front::flag(flagged)?;
         let made = timed(Phase::Backend, || {
-            compile(py, backend, request, (by_calls, joins), of_calls)
+            compile(py, backend, request, (by_calls, gradients), of_calls)
         });
         flags.undo(py)?;
         let compiled;
@@ -213,11 +213,12 @@ pub(super) fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
 const CUSTOM_OPERATION: i64 = 8;
 
 /// Small graphs run call by call: a program costs more than it saves. The other answer: its gain.
+/// `gradients`: how many of the outputs are, where a backward is part of the graph.
 fn compile(
     py: Python<'_>,
     chosen: &Configured,
     mut request: CompileRequest,
-    (by_calls, joins): (bool, bool),
+    (by_calls, gradients): (bool, Option<usize>),
     of_calls: i64,
 ) -> Result<(Box<dyn CompiledGraph>, Option<i64>), Break> {
     let sir = &request.sir;
@@ -229,15 +230,12 @@ fn compile(
     };
     let mut needed = request.least;
     if chosen.counts_gains() {
-        needed += gains::of_results(match joins {
-            true => StepGraph::results(py, sir),
-            false => sir.outputs.len(),
-        });
+        needed += gains::of_results(sir.outputs.len().saturating_sub(gradients.unwrap_or(0)));
         if trains {
             needed += gains::of_operators(sir);
         }
     }
-    let small = cost < needed && !sir.has_regions() && !joins;
+    let small = cost < needed && !sir.has_regions() && gradients.is_none();
     let counts = chosen.counts_gains() && !sir.has_control_flow();
     if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
         if let Ok(eager) = backend::get(BY_CALLS) {

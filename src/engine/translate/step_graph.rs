@@ -61,19 +61,6 @@ struct Program {
 type Outputs = SmallVec<[Py<PyAny>; 4]>;
 
 impl StepGraph {
-    /// The outputs that are no gradients of it.
-    pub(super) fn results(py: Python<'_>, sir: &StatementIr) -> usize {
-        let mut gradients = Vec::new();
-        for statement in &sir.statements {
-            if statement.callee.makes_gradients(py) {
-                let output = &statement.output;
-                output.for_each_symbol(&mut |id| gradients.push(id));
-            }
-        }
-        let outputs = sir.outputs.iter();
-        outputs.filter(|id| !gradients.contains(id)).count()
-    }
-
     /// `gradients` is the program of `sir`; the optimizer is the input at `at`.
     pub(super) fn new(
         of: &Translated,
@@ -109,13 +96,13 @@ impl StepGraph {
         let Some(given) = abi::step_inputs(optimizer, self.step.zeros)? else {
             return Ok(None);
         };
-        let Some(program) = self.program(py, optimizer, &given, tensors)? else {
+        let Some(rate) = rate_of(optimizer)? else {
+            return Ok(None);
+        };
+        let Some(program) = self.program(py, &given, &rate, tensors)? else {
             return Ok(None);
         };
         let Ok(graph) = &program.graph else {
-            return Ok(None);
-        };
-        let Some(rate) = rate_of(optimizer)? else {
             return Ok(None);
         };
         let mut inputs: SmallVec<[Bound<'_, PyAny>; 16]> = tensors.into();
@@ -138,8 +125,8 @@ impl StepGraph {
     fn program(
         &self,
         py: Python<'_>,
-        optimizer: &Bound<'_, PyAny>,
         given: &StepInputs<'_>,
+        rate: &Bound<'_, PyAny>,
         tensors: &[Bound<'_, PyAny>],
     ) -> PyResult<Option<Arc<Program>>> {
         let programs = lock(&self.programs).clone();
@@ -155,10 +142,10 @@ impl StepGraph {
         let Some(places) = self.places(given, tensors) else {
             return Ok(None);
         };
-        if programs.len() >= MOST || rate_of(optimizer)?.is_none() {
+        if programs.len() >= MOST {
             return Ok(None);
         }
-        let graph = match self.compile(py, optimizer, given, (tensors, &places)) {
+        let graph = match self.compile(py, given, rate, (tensors, &places)) {
             Err(BackendError::Raised(err))
                 if !err.is_instance_of::<pyo3::exceptions::PyException>(py) =>
             {
@@ -198,8 +185,8 @@ impl StepGraph {
     fn compile(
         &self,
         py: Python<'_>,
-        optimizer: &Bound<'_, PyAny>,
         given: &StepInputs<'_>,
+        rate: &Bound<'_, PyAny>,
         (tensors, places): (&[Bound<'_, PyAny>], &[usize]),
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         let mut sir = (*self.sir).clone();
@@ -219,9 +206,7 @@ impl StepGraph {
         for state in &given.states {
             states.push(input(&mut sir, state)?);
         }
-        let rate = rate_of(optimizer)?
-            .ok_or_else(|| BackendError::Refused("the optimizer does more than to step".into()))?;
-        let rate = input(&mut sir, &rate)?;
+        let rate = input(&mut sir, rate)?;
         let parameters: Vec<SymbolId> = places.iter().map(|at| symbols[*at]).collect();
         let arriving = |leaf: &SymbolId| {
             let mut all = self.step.arriving.iter();

@@ -76,28 +76,42 @@ struct Prepared {
 static PREPARED: LazyLock<Mutex<FxHashMap<usize, Prepared>>> = LazyLock::new(Mutex::default);
 
 impl Prepared {
-    /// The gradients that there are now; `None` where something is not as it was.
-    fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+    /// Whether all is as it was: so it is to `updates`, which is given what is updated with the
+    /// gradients that there are now, and nothing else has any.
+    fn is_so<'py>(
+        &self,
+        py: Python<'py>,
+        mut updates: impl FnMut(&Taken, Option<Bound<'py, PyAny>>) -> PyResult<bool>,
+    ) -> PyResult<bool> {
         if !self.unchanged.is_so(py) || !self.states.iter().all(|it| it.is_so(py)) {
-            return Ok(None);
+            return Ok(false);
         }
-        let gradients = PyList::empty(py);
         for parameter in &self.parameters {
-            match parameter {
-                Parameter::Updated(taken) => match gradient(taken.tensor.bind(py))? {
-                    Some(gradient) if taken.is_so(py) && taken.is_like(&gradient) => {
-                        gradients.append(gradient)?;
-                    }
-                    _ => return Ok(None),
-                },
-                Parameter::Left(parameter) => {
-                    if gradient(parameter.bind(py))?.is_some() {
-                        return Ok(None);
-                    }
+            let is_so = match parameter {
+                Parameter::Updated(taken) => {
+                    let gradient = gradient(taken.tensor.bind(py))?;
+                    taken.is_so(py) && updates(taken, gradient)?
                 }
+                Parameter::Left(parameter) => gradient(parameter.bind(py))?.is_none(),
+            };
+            if !is_so {
+                return Ok(false);
             }
         }
-        Ok(Some(gradients))
+        Ok(true)
+    }
+
+    /// The gradients that there are now; `None` where something is not as it was.
+    fn gradients<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+        let gradients = PyList::empty(py);
+        let is_so = self.is_so(py, |taken, gradient| match gradient {
+            Some(gradient) if taken.is_like(&gradient) => {
+                gradients.append(gradient)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        })?;
+        Ok(is_so.then_some(gradients))
     }
 }
 
@@ -113,7 +127,7 @@ fn gradient<'py>(parameter: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
 
 /// What a program takes that updates the parameters of an optimizer.
 pub struct StepInputs<'py> {
-    /// What it computes with, in `_graph/whole_steps.py`; equal ones make the same program.
+    /// What it computes with, in `_graph/step_recipes.py`; equal ones make the same program.
     pub recipe: Bound<'py, PyAny>,
     /// What is updated.
     pub parameters: Vec<Bound<'py, PyAny>>,
@@ -124,38 +138,21 @@ pub struct StepInputs<'py> {
 impl Prepared {
     /// See [`step_inputs`].
     fn inputs<'py>(&self, py: Python<'py>, zeros: bool) -> PyResult<Option<StepInputs<'py>>> {
-        if self.recipe.is_none(py)
-            || !self.unchanged.is_so(py)
-            || !self.states.iter().all(|it| it.is_so(py))
-        {
-            return Ok(None);
-        }
         let mut kept = self.zeros.iter();
         let mut parameters = Vec::new();
-        for parameter in &self.parameters {
-            match parameter {
-                Parameter::Updated(taken) => {
-                    let tensor = taken.tensor.bind(py);
-                    let gradient = gradient(tensor)?;
-                    let is_as_cleared = match (gradient, zeros) {
-                        (None, false) => true,
-                        (Some(gradient), true) => {
-                            let kept = kept.next().copied();
-                            taken.is_like(&gradient) && taken.has_zeros(&gradient, kept)
-                        }
-                        _ => false,
-                    };
-                    if !is_as_cleared || !taken.is_so(py) {
-                        return Ok(None);
+        let is_so = !self.recipe.is_none(py)
+            && self.is_so(py, |taken, gradient| {
+                parameters.push(taken.tensor.bind(py).clone());
+                Ok(match gradient {
+                    None => !zeros,
+                    Some(gradient) => {
+                        let kept = kept.next().copied();
+                        zeros && taken.is_like(&gradient) && taken.has_zeros(&gradient, kept)
                     }
-                    parameters.push(tensor.clone());
-                }
-                Parameter::Left(parameter) => {
-                    if gradient(parameter.bind(py))?.is_some() {
-                        return Ok(None);
-                    }
-                }
-            }
+                })
+            })?;
+        if !is_so {
+            return Ok(None);
         }
         let states = self.states.iter().map(|it| it.tensor.bind(py).clone());
         Ok(Some(StepInputs {
@@ -196,31 +193,35 @@ pub fn step_inputs<'py>(
     optimizer: &Bound<'py, PyAny>,
     zeros: bool,
 ) -> PyResult<Option<StepInputs<'py>>> {
-    let (py, address) = (optimizer.py(), optimizer.as_ptr() as usize);
+    let py = optimizer.py();
+    with_prepared(optimizer, |prepared| prepared.inputs(py, zeros)).unwrap_or(Ok(None))
+}
+
+/// Asks what is kept of an optimizer, if something is.
+fn with_prepared<T>(
+    optimizer: &Bound<'_, PyAny>,
+    ask: impl FnOnce(&mut Prepared) -> T,
+) -> Option<T> {
+    let address = optimizer.as_ptr() as usize;
     // Taken out: what is asked runs Paddle's code.
-    let Some(prepared) = lock(&PREPARED).remove(&address) else {
-        return Ok(None);
-    };
-    let inputs = prepared.inputs(py, zeros);
+    let mut prepared = lock(&PREPARED).remove(&address)?;
+    let answer = ask(&mut prepared);
     let before = lock(&PREPARED).insert(address, prepared);
     drop(before);
-    inputs
+    Some(answer)
 }
 
 /// The gradients of an optimizer's parameters were cleared.
 pub(super) fn cleared(optimizer: &Bound<'_, PyAny>) {
-    let (py, address) = (optimizer.py(), optimizer.as_ptr() as usize);
-    let Some(mut prepared) = lock(&PREPARED).remove(&address) else {
-        return;
-    };
-    let kept = |taken: &Taken| gradient_object(py, taken.tensor.as_ptr());
-    let zeros: Option<Vec<usize>> = prepared
-        .updated()
-        .map(|taken| kept(taken).map(|(at, _)| at))
-        .collect();
-    prepared.zeros = zeros.unwrap_or_default();
-    let before = lock(&PREPARED).insert(address, prepared);
-    drop(before);
+    let py = optimizer.py();
+    with_prepared(optimizer, |prepared| {
+        let kept = |taken: &Taken| gradient_object(py, taken.tensor.as_ptr());
+        let zeros = prepared
+            .updated()
+            .map(|taken| kept(taken).map(|(at, _)| at));
+        let zeros: Option<Vec<usize>> = zeros.collect();
+        prepared.zeros = zeros.unwrap_or_default();
+    });
 }
 
 /// What runs a step, and the gradients that it takes.
