@@ -320,8 +320,7 @@ impl CompiledGuard for NativeGuards {
         } else {
             &self.plan.all
         };
-        let known = slots.iter().zip(&self.plan.steady);
-        let known = known.filter_map(|(object, steady)| (open && *steady).then_some(*object));
+        let known: &[bool] = if open { &self.plan.steady } else { &[] };
         held = Held::new(py, self.any_runs_python, known);
         let failed = self.walk(py, inputs, steps, &mut slots, &mut held).err();
         let answer = match failed {
@@ -414,13 +413,17 @@ impl NativeGuards {
                     let Some(found) = load(py, what, inputs, slots) else {
                         return Err(GuardFailure::Key);
                     };
-                    let found = found.address();
-                    slots[*target] = found;
-                    held.found(found);
+                    slots[*target] = found.address();
+                    held.found(*target);
                 }
                 Step::Check { slot, check, guard } => {
+                    if let Check::Layer(snapshot) = check
+                        && snapshot.is_of_known_versions(py)
+                    {
+                        continue;
+                    }
                     if self.runs_python[at] {
-                        held.hold();
+                        held.hold(slots);
                     }
                     if !holds(py, check, in_slot(slots, *slot), slots) {
                         return Err(GuardFailure::Guard(*guard));
@@ -432,7 +435,7 @@ impl NativeGuards {
     }
 
     fn holds_nothing<'py>(&self, py: Python<'py>) -> Held<'py> {
-        Held::new(py, self.any_runs_python, std::iter::empty())
+        Held::new(py, self.any_runs_python, &[])
     }
 
     fn answer<'py>(

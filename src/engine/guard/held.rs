@@ -54,45 +54,43 @@ pub(super) struct Held<'py> {
     py: Python<'py>,
     /// Whether a check of the walk may run Python.
     is_needed: bool,
-    /// Found since the last such check.
+    /// What is valid without being loaded, until it is held.
+    known: &'py [bool],
+    /// Slots found since the last such check.
     fresh: Vec<usize>,
     held: Vec<Bound<'py, PyAny>>,
 }
 
 impl<'py> Held<'py> {
-    /// Nothing yet. `known` is valid without being loaded.
-    pub(super) fn new(
-        py: Python<'py>,
-        is_needed: bool,
-        known: impl Iterator<Item = usize>,
-    ) -> Self {
-        let fresh = match is_needed {
-            true => known.filter(|object| *object != 0).collect(),
-            false => Vec::new(),
-        };
+    /// Nothing yet. `known`: by slot, whether it is valid without being loaded.
+    pub(super) fn new(py: Python<'py>, is_needed: bool, known: &'py [bool]) -> Self {
         Self {
             py,
             is_needed,
-            fresh,
+            known,
+            fresh: Vec::new(),
             held: Vec::new(),
         }
     }
 
     /// A slot was filled.
-    pub(super) fn found(&mut self, object: usize) {
-        if self.is_needed && object != 0 {
-            self.fresh.push(object);
+    pub(super) fn found(&mut self, slot: usize) {
+        if self.is_needed {
+            self.fresh.push(slot);
         }
     }
 
     /// Holds all that was found: Python may run now.
-    pub(super) fn hold(&mut self) {
+    pub(super) fn hold(&mut self, slots: &[usize]) {
         let py = self.py;
-        let fresh = self.fresh.drain(..);
-        self.held.extend(fresh.map(|object| {
+        let known = std::mem::take(&mut self.known).iter().enumerate();
+        let known = known.filter_map(|(slot, is_known)| is_known.then_some(slot));
+        let found = known.chain(self.fresh.drain(..)).map(|slot| slots[slot]);
+        let objects = found.filter(|object| *object != 0).map(|object| {
             // SAFETY: nothing has run since it was found.
             let object = unsafe { Ptr::new(object as *mut ffi::PyObject) };
             native::to_bound(py, object)
-        }));
+        });
+        self.held.extend(objects);
     }
 }

@@ -208,10 +208,7 @@ impl LayerSnapshot {
     /// Whether everything is as recorded.
     pub fn holds(&self, py: Python<'_>) -> bool {
         for (namespace, items) in self.namespaces.iter().zip(&self.items) {
-            if namespace.owner != 0
-                && (native::owned_dict(py, at(namespace.owner)) != namespace.dict
-                    || native::type_of(at(namespace.owner)).address() != namespace.class)
-            {
+            if !namespace.is_in_place(py) {
                 return false;
             }
             let version = native::dict_version(namespace.dict);
@@ -224,11 +221,39 @@ impl LayerSnapshot {
             namespace.version.store(version, Ordering::Relaxed);
         }
         self.orders.iter().all(|order| self.keeps(order))
-            && self
-                .lists
-                .iter()
-                .all(|(list, items)| native::list_is(at(*list), items))
+            && self.lists_hold()
             && self.tensors.hold(py)
+    }
+
+    /// Whether versions alone say that everything is as recorded: no Python runs where they are
+    /// asked.
+    pub fn is_of_known_versions(&self, py: Python<'_>) -> bool {
+        let known = |address, version: &AtomicU64| address == version.load(Ordering::Relaxed);
+        self.versions_follow
+            && self.namespaces.iter().all(|namespace| {
+                namespace.is_in_place(py)
+                    && known(native::dict_version(namespace.dict), &namespace.version)
+            })
+            && self.orders.iter().all(|order| {
+                let dict = self.namespaces[order.namespace].dict;
+                known(native::order_version(dict), &order.version)
+            })
+            && self.lists_hold()
+            && self.tensors.hold_natively(py)
+    }
+
+    fn lists_hold(&self) -> bool {
+        let mut lists = self.lists.iter();
+        lists.all(|(list, items)| native::list_is(at(*list), items))
+    }
+}
+
+impl Namespace {
+    /// Whether it is the dictionary of a layer of its class, where it is one of a layer.
+    fn is_in_place(&self, py: Python<'_>) -> bool {
+        self.owner == 0
+            || (native::owned_dict(py, at(self.owner)) == self.dict
+                && native::type_of(at(self.owner)).address() == self.class)
     }
 }
 

@@ -309,6 +309,11 @@ pub(super) fn stops_gradient(py: Python<'_>, object: *mut ffi::PyObject) -> Opti
     }
 }
 
+/// Where `stop_gradient` lies in what autograd knows of a tensor; `None` where that is not known.
+pub(super) fn place_of_stop_gradient(py: Python<'_>) -> Option<usize> {
+    reader(py).map(|reader| reader.stop_gradient_at)
+}
+
 /// Whether the object, known to be a `paddle.Tensor`, is a dense one; and with `stops`, one that no
 /// gradient flows to.
 pub fn is_dense(py: Python<'_>, object: *mut ffi::PyObject, stops: bool) -> bool {
@@ -380,18 +385,27 @@ impl Tensors {
         }
     }
 
+    /// Whether all have their metadata, where that can be read without running Python.
+    pub fn hold_natively(&self, py: Python<'_>) -> bool {
+        let Some(reader) = reader(py) else {
+            return false;
+        };
+        let small_hold = match &reader.layout {
+            Some(layout) => self.small.iter().all(|small| small.holds(reader, layout)),
+            None => self.small.is_empty(),
+        };
+        let native =
+            |object: usize, guard| native_matches(reader, object as *mut ffi::PyObject, guard);
+        small_hold
+            && self
+                .other
+                .iter()
+                .all(|(tensor, guard)| native(*tensor, guard))
+    }
+
     /// Whether all have their metadata.
     pub fn hold(&self, py: Python<'_>) -> bool {
-        let natively = match reader(py) {
-            Some(
-                reader @ Reader {
-                    layout: Some(layout),
-                    ..
-                },
-            ) => self.small.iter().all(|small| small.holds(reader, layout)),
-            _ => false,
-        };
-        if natively && self.other.is_empty() {
+        if self.hold_natively(py) {
             return true;
         }
         // Attributes are code: another thread may let go of a tensor meanwhile.
@@ -401,7 +415,7 @@ impl Tensors {
             // SAFETY: the caller knows the tensors to be alive, and no code has run since.
             .map(|tensor| unsafe { Bound::from_borrowed_ptr(py, tensor as *mut ffi::PyObject) })
             .collect();
-        (natively || self.small.iter().all(|small| small.holds_slowly(py)))
+        self.small.iter().all(|small| small.holds_slowly(py))
             && self.other.iter().all(|(tensor, guard)| {
                 // SAFETY: `_alive` has it.
                 let tensor = unsafe { Ptr::new(*tensor as *mut ffi::PyObject) };
