@@ -4,7 +4,7 @@
 //! `stop_gradient=True`. Those of eager mode's operators say False: code that computes with
 //! `p.grad` takes its result to be differentiable, or not. A hook on each leaf describes them.
 
-use paddle_sot::abi::{has_own_hook, know_own_hook};
+use paddle_sot::abi::{has_own_hook, know_own_hook, let_gradients_through};
 use pyo3::prelude::*;
 
 use crate::runtime::RUNTIME;
@@ -13,7 +13,7 @@ use crate::runtime::RUNTIME;
 #[pyfunction]
 fn with_description(gradient: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     if !gradient.is_none() {
-        gradient.setattr(pyo3::intern!(gradient.py(), "stop_gradient"), false)?;
+        let_gradients_through(&gradient)?;
     }
     Ok(gradient)
 }

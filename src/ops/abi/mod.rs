@@ -22,6 +22,7 @@ mod plain_optimizer;
 mod prepared_step;
 mod self_tests;
 mod shared_ptr;
+mod stop_gradient;
 mod storage;
 mod tensor;
 mod unchanged_objects;
@@ -47,6 +48,7 @@ pub use own_version::with_own_version;
 pub use plain_optimizer::{is_plain_optimizer, is_text_or_texts};
 pub use prepared_step::{PreparedRun, StepInputs, prepare_step, prepared_step, step_inputs};
 pub use self_tests::layout_faults;
+pub use stop_gradient::let_gradients_through;
 pub use storage::{are_apart, is_apart_from_all};
 pub use tensor::{
     Tensors, is_contiguous, is_dense, lies_contiguous, matches as tensor_matches, reader_name,

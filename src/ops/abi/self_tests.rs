@@ -3,7 +3,10 @@
 
 use pyo3::prelude::*;
 
-use super::{edges, flags, gradient_hooks, history, inplace_version, own_version, storage, tensor};
+use super::{
+    edges, flags, gradient_hooks, history, inplace_version, own_version, stop_gradient, storage,
+    tensor,
+};
 
 /// What of Paddle's objects is not as it is known to be: what is read, and why it cannot be.
 pub fn layout_faults(py: Python<'_>) -> Vec<(&'static str, String)> {
@@ -21,6 +24,7 @@ pub fn layout_faults(py: Python<'_>) -> Vec<(&'static str, String)> {
             asked(gradient_hooks::learn(py).map(|layout| layout.is_some())),
         ),
         ("histories of tensors", history::open(py).err()),
+        ("flags of gradients", stop_gradient::open(py).err()),
         ("in-place versions", inplace_version::open(py).err()),
         ("memory of tensors", storage::open(py).err()),
         ("shared memory", asked(own_version::self_test(py))),

@@ -1,0 +1,98 @@
+//! `stop_gradient=False` of tensors that autograd has made, as its operators say it.
+//!
+//! The attribute's setter also makes a node for a leaf, which costs more than the call around it.
+//! `egr::EagerUtils::autograd_meta` is how Paddle's operators get at the flag; it is exported.
+
+use std::ffi::c_void;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use super::edges;
+use super::library::{libpaddle, opened};
+use super::tensor;
+use paddle_sot_cpython::frame::Modules;
+
+type MetaFn = unsafe extern "C" fn(*const c_void) -> *mut u8;
+
+pub(super) struct Writer {
+    meta: MetaFn,
+    /// Where the flag lies in what autograd knows of a tensor.
+    flag: usize,
+    // The function lives as long as the library.
+    _library: libloading::Library,
+}
+
+static WRITER: PyOnceLock<Option<Writer>> = PyOnceLock::new();
+
+/// Says `stop_gradient=False` of a tensor that is no operator's result.
+///
+/// # Errors
+/// What it raises where it is no tensor.
+pub fn let_gradients_through(made: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = made.py();
+    let without = "`stop_gradient` is set through the attribute";
+    let writer = opened(py, &WRITER, open, ("paddle_sot_rs.backend", without));
+    match writer {
+        Some(writer) if crate::paddle::Paddle::get(py)?.is_tensor(made) => {
+            writer.write(made);
+            Ok(())
+        }
+        _ => made.setattr(pyo3::intern!(py, "stop_gradient"), false),
+    }
+}
+
+impl Writer {
+    fn write(&self, made: &Bound<'_, PyAny>) {
+        // SAFETY: it is a live tensor, which is given what autograd knows of it where it has none;
+        // `tensor` has learnt where the flag lies there.
+        unsafe {
+            let meta = (self.meta)(tensor::tensor_of(made.as_ptr()));
+            meta.add(self.flag).cast::<i32>().write(0);
+        }
+    }
+}
+
+pub(super) fn open(py: Python<'_>) -> Result<Writer, String> {
+    let flag = tensor::place_of_stop_gradient(py);
+    let flag = flag.ok_or("tensors are not read natively")?;
+    let library = libpaddle(py)?;
+    // SAFETY: the mangled name fixes the signature: `AutogradMeta* autograd_meta(Tensor*)`.
+    let meta = unsafe {
+        *library
+            .get::<MetaFn>(b"_ZN3egr10EagerUtils13autograd_metaEPN6paddle6TensorE\0")
+            .map_err(|err| err.to_string())?
+    };
+    let writer = Writer {
+        meta,
+        flag,
+        _library: library,
+    };
+    match self_test(py, &writer) {
+        Ok(true) => Ok(writer),
+        Ok(false) => Err("a flag that was written is not the one that is read".into()),
+        Err(err) => Err(err.to_string()),
+    }
+}
+
+/// A tensor that autograd does not know is a leaf that gradients go through, and arrive at.
+fn self_test(py: Python<'_>, writer: &Writer) -> PyResult<bool> {
+    let paddle = py.module("paddle")?;
+    let enabled = paddle.call_method0("enable_grad")?;
+    enabled.call_method0("__enter__")?;
+    let tested = (|| {
+        let tensor = edges::detached(&paddle.call_method1("ones", ((2,),))?)?;
+        writer.write(&tensor);
+        let is = |name: &str| tensor.getattr(name)?.is_truthy();
+        let (stops, is_leaf) = (is("stop_gradient")?, is("is_leaf")?);
+        let twice = tensor
+            .call_method1("__mul__", (2.0,))?
+            .call_method0("sum")?;
+        twice.call_method0("backward")?;
+        let found = tensor.getattr("grad")?.call_method0("tolist")?;
+        let found: Vec<f64> = found.extract()?;
+        Ok(!stops && is_leaf && found == [2.0, 2.0])
+    })();
+    enabled.call_method1("__exit__", (py.None(), py.None(), py.None()))?;
+    tested
+}
