@@ -33,11 +33,18 @@ _spoiled: dict[int, Any] = {}
 def are_there():
     global _found
     if _found is None:
-        _found = any(issubclass(kind, _RUNNERS) for kind in set(map(type, gc.get_objects())))
+        # What is made of a class in Python refers to it.
+        _found = any(issubclass(type(it), _RUNNERS) for it in gc.get_referrers(*_with_subclasses(_RUNNERS)))
         if not _found:
             for runner in _RUNNERS:
                 _tell_of_the_first(runner)
     return _found
+
+
+def _with_subclasses(classes):
+    for kind in classes:
+        yield kind
+        yield from _with_subclasses(kind.__subclasses__())
 
 
 def _tell_of_the_first(runner):

@@ -192,34 +192,6 @@ def test_destructor_that_calls_translated_code():
     assert results == [30.0, 42.0, 54.0]
 
 
-@pytest.mark.parametrize("trains", [False, True])
-def test_no_garbage_is_collected_in_static_mode(trains):
-    """What is collected may have destructors."""
-    modes = []
-
-    def note(phase, info):
-        modes.append(paddle.in_dynamic_mode())
-
-    def f(x):
-        for _ in range(20):
-            x = paddle.nn.functional.relu(x + 1)
-        return x
-
-    x = paddle.ones([3])
-    x.stop_gradient = not trains
-    threshold = gc.get_threshold()
-    gc.callbacks.append(note)
-    gc.set_threshold(1, 1, 1)
-    try:
-        static = translated(f)
-        assert equal(static(x), f(x))
-        assert gc.isenabled()
-    finally:
-        gc.set_threshold(*threshold)
-        gc.callbacks.remove(note)
-    assert len(modes) > 10 and all(modes)
-
-
 def test_destructors_that_run_while_the_engine_translates():
     results = []
 

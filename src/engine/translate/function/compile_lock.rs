@@ -9,6 +9,7 @@ use pyo3::sync::MutexExt;
 
 use crate::backend::{is_translating, set_translating};
 use crate::frame::{HeldSignals, free_signals};
+use crate::native;
 
 static OFF: AtomicBool = AtomicBool::new(false);
 
@@ -70,6 +71,7 @@ pub fn take_turns_anew(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     }
     TURN.store(Arc::default());
+    native::forget_pauses(py);
     free_signals(py)
 }
 
@@ -87,9 +89,11 @@ pub(in crate::translate) fn exclusively<T>(
         .lock_py_attached(py)
         .unwrap_or_else(PoisonError::into_inner);
     set_translating(true);
+    // Behind the lock: who waits for it runs nothing.
+    let paused = native::LongPause::new(py);
     let answer = HeldSignals::new(py).map(|signals| (translate(&signals), signals));
     set_translating(false);
-    drop(turn);
+    drop((paused, turn));
     let (answer, signals) = answer?;
     signals.deliver()?;
     Ok(answer)

@@ -1,0 +1,135 @@
+"""The garbage collector stands still while the engine translates, and is as it was behind that."""
+
+import gc
+import os
+
+import numpy as np
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle.base.libpaddle import pir
+from paddle_sot_rs._core import paddle_backend
+from paddle_sot_rs._paddle import static_mode
+
+X = paddle.to_tensor(np.arange(6, dtype="float32").reshape(2, 3))
+
+
+def long(x):
+    for _ in range(20):
+        x = paddle.nn.functional.relu(x + 1)
+    return x
+
+
+def breaking(x):
+    y = x * 2
+    print(end="")
+    return paddle.nn.functional.relu(y) + 1
+
+
+def raising(x):
+    y = x * 2
+    return paddle.matmul(y, y)
+
+
+@pytest.fixture
+def collections():
+    """Generations of the collections that run."""
+    seen = []
+
+    def note(phase, info):
+        if phase == "start":
+            seen.append(info["generation"])
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(note)
+    yield seen
+    gc.set_threshold(*threshold)
+    gc.callbacks.remove(note)
+
+
+def counted(function, collections):
+    """How many collections a call makes, where each new object would make one."""
+    gc.set_threshold(1, 1, 1)
+    before = len(collections)
+    try:
+        return function(), len(collections) - before
+    finally:
+        gc.set_threshold(100_000)
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_translation_makes_no_collection(trains, collections):
+    x = X.detach()
+    x.stop_gradient = not trains
+    static = sot.to_static(long, min_graph_size=0)
+    answer, count = counted(lambda: static(x), collections)
+    assert np.array_equal(answer.numpy(), long(x).numpy())
+    # What is around it makes some: a translation made more than one for each operator.
+    assert count < 40 and gc.isenabled()
+    assert sot.stats(static).graphs == 1
+
+
+@pytest.mark.parametrize("function", [long, breaking, raising])
+@pytest.mark.parametrize("was_on", [True, False])
+def test_behind_a_translation_it_is_as_it_was(function, was_on):
+    static = sot.to_static(function, min_graph_size=0)
+    (gc.enable if was_on else gc.disable)()
+    try:
+        for _ in range(2):
+            try:
+                static(X)
+            except ValueError:
+                assert function is raising
+            assert gc.isenabled() == was_on
+    finally:
+        gc.enable()
+
+
+def test_pauses_end_with_the_last_of_them():
+    paddle_backend.begin_pause()
+    paddle_backend.begin_pause()
+    assert not gc.isenabled()
+    paddle_backend.end_pause()
+    assert not gc.isenabled()
+    paddle_backend.end_pause()
+    assert gc.isenabled()
+    # What was never begun has no end.
+    paddle_backend.end_pause()
+    assert gc.isenabled()
+
+
+def test_a_child_has_no_pauses_of_threads_that_it_does_not_have():
+    paddle_backend.begin_pause()
+    try:
+        child = os.fork()
+        if child == 0:
+            is_on = gc.isenabled()
+            paddle_backend.end_pause()
+            os._exit(0 if is_on and gc.isenabled() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert not gc.isenabled()
+    finally:
+        paddle_backend.end_pause()
+    assert gc.isenabled()
+
+
+def test_what_is_collected_in_static_mode_ends_in_eager_mode():
+    """Destructors of the user's run there where somebody collects by hand."""
+    modes = []
+
+    class Node:
+        def __del__(self):
+            modes.append(paddle.in_dynamic_mode())
+
+    window = static_mode.Window(pir.Program(), pir.Program(), lambda value: value)
+    try:
+        one, other = Node(), Node()
+        one.other, other.other = other, one
+        del one, other
+        assert not paddle.in_dynamic_mode()
+        gc.collect()
+        assert not paddle.in_dynamic_mode()
+    finally:
+        window.close()
+    assert modes == [True, True]
+    assert paddle.in_dynamic_mode()
