@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Any
 
 import paddle
 from paddle import _C_ops
@@ -24,7 +25,7 @@ from paddle.regularizer import L1Decay, L2Decay
 
 from .. import _core
 from . import step_recipes, updates
-from .updates import Updates
+from .updates import Parts, Updates
 
 try:
     from paddle.distributed.auto_parallel.fully_shard_fusion import get_fsdp_context as _fsdp_context
@@ -33,9 +34,6 @@ except ImportError:  # Paddle 3.2 shards no optimizers that way.
     def _fsdp_context() -> None:
         return None
 
-
-# A group of parameters, or None of a plain list; and what is updated.
-Parts: TypeAlias = list[tuple[dict[str, Any] | None, Updates]]
 
 _CLIPS = (type(None), ClipGradByValue, ClipGradByNorm, ClipGradByGlobalNorm)
 _REGULARIZERS = (type(None), L1Decay, L2Decay)
@@ -67,14 +65,12 @@ def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any
         if note is not None:
             note(str(error))
         return type(optimizer).step
-    # Settings of groups are written to the optimizer in each step.
-    if [group for group, _ in parts] == [None]:
-        ((_, given),) = parts
-        states = [state for states in given.states for state in states]
-        # It would keep these gradients for as long as the optimizer.
-        run = functools.partial(_run_again, kernel, given._replace(gradients=[]))
-        recipe = step_recipes.recipe_of(optimizer, given)
-        _core.prepare_step(optimizer, optimizer._param_groups, given.parameters, states, run, recipe)
+    every = [it for group in _groups(optimizer) for it in _parameters(optimizer, group)]
+    updated = [parameter for _, given in parts for parameter in given.parameters]
+    states = [state for _, given in parts for kind in given.states for state in kind]
+    # It would keep these gradients for as long as the optimizer.
+    run = functools.partial(_run_again, kernel, [(group, given._replace(gradients=[])) for group, given in parts])
+    _core.prepare_step(optimizer, every, updated, states, run, step_recipes.recipes_of(optimizer, parts))
     return functools.partial(_run, kernel, parts, rate)
 
 
@@ -91,9 +87,11 @@ def set_rate(optimizer: Any, rate: Any) -> None:
         _C_ops.full_(rate, rate.shape, value, rate.dtype, framework._current_expected_place())
 
 
-def _run_again(kernel: Any, given: Updates, gradients: list[Any], rate: Any, optimizer: Any) -> None:
+def _run_again(kernel: Any, parts: Parts, gradients: list[Any], rate: Any, optimizer: Any) -> None:
     """A step that was prepared by an earlier one, with the gradients that there are now."""
-    _run(kernel, [(None, given._replace(gradients=gradients))], rate, optimizer)
+    its = iter(gradients)
+    given = [(group, some._replace(gradients=[*islice(its, len(some.parameters))])) for group, some in parts]
+    _run(kernel, given, rate, optimizer)
 
 
 def scaler_step_of(note: Callable[[str], None] | None, scaler: Any, optimizer: Any) -> Callable[[Any, Any], Any]:
@@ -122,7 +120,7 @@ def _run(kernel: Any, parts: Parts, rate: Any, optimizer: Any) -> None:
 
 def _update(kernel: Any, parts: Parts, rate: Any, optimizer: Any) -> None:
     for group, given in parts:
-        clip = optimizer._grad_clip if group is None else group["grad_clip"]
+        clip = updates.clip_of(optimizer, group)
         if type(clip) is ClipGradByGlobalNorm:
             given = updates.clip_by_global_norm(clip, given)
         elif clip is not None:
@@ -142,11 +140,9 @@ def _parts(optimizer: Any, tables_of: Any) -> Iterator[tuple[dict[str, Any] | No
     tables, shaped = tables_of(optimizer)
     created = optimizer._already_create_accumulator if tables else None
     for group in groups:
-        parameters = optimizer._param_groups if group is None else group["params"]
-        clip = optimizer._grad_clip if group is None else group["grad_clip"]
-        if type(clip) not in _CLIPS:
+        if type(updates.clip_of(optimizer, group)) not in _CLIPS:
             raise _OwnStepError("gradients are clipped by code of the user's")
-        found = _core.optimizer_updates(parameters, created, tables, shaped)
+        found = _core.optimizer_updates(_parameters(optimizer, group), created, tables, shaped)
         if isinstance(found, str):
             raise _OwnStepError(found)
         given = Updates(*found)
@@ -155,6 +151,11 @@ def _parts(optimizer: Any, tables_of: Any) -> Iterator[tuple[dict[str, Any] | No
         if given.regularizers is not None and not all(type(it) in _REGULARIZERS for it in given.regularizers):
             raise _OwnStepError("a parameter has a regularizer of the user's")
         yield group, given
+
+
+def _parameters(optimizer: Any, group: dict[str, Any] | None) -> list[Any]:
+    parameters: list[Any] = optimizer._param_groups if group is None else group["params"]
+    return parameters
 
 
 def _groups(optimizer: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Updates of parameters as parts of programs.
 
 A program that computes gradients goes on to update the parameters with them, in place, by the kernels that a step of
-the optimizer calls. `recipe_of` says what it computes with, `update` builds that part of it.
+the optimizer calls. `recipes_of` says what it computes with, `update` builds that part of it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any, NamedTuple
 import paddle
 from paddle import _C_ops
 from paddle.base import core
-from paddle.nn import ClipGradByGlobalNorm
+from paddle.nn import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from paddle.optimizer import SGD, Adam, AdamW, Momentum
 from paddle.optimizer.optimizer import Optimizer
 from paddle.regularizer import L2Decay
 
 from . import updates
-from .updates import Updates
+from .updates import Parts, Updates
 
 
 class Recipe(NamedTuple):
-    """What an update computes with: numbers, flags and texts of Python's, so that equal ones are alike.
+    """What the update of a group computes with: numbers, flags and texts of Python's, so that equal ones are alike.
 
     Attributes:
         kind: the name of the optimizer's class.
         settings: what all parameters have in common.
         own: what each parameter has of its own, for the kernel.
         factors: those of the learning rate, one for each parameter.
-        norm: the most that the norm of all gradients may be, or None.
+        clip: the name of the clip's class and its numbers, or None.
         clipped: whether each parameter's gradient is clipped.
         decays: what of each parameter is added to its gradient, or None.
     """
@@ -39,29 +39,41 @@ class Recipe(NamedTuple):
     settings: tuple[Any, ...]
     own: tuple[Any, ...]
     factors: tuple[float, ...]
-    norm: float | None
+    clip: tuple[Any, ...] | None
     clipped: tuple[bool, ...]
     decays: tuple[float | None, ...]
 
 
-def recipe_of(optimizer: Any, given: Updates) -> Recipe | None:
-    """What a step of a plain optimizer computes with; None where no program does the same."""
-    clip, count = optimizer._grad_clip, len(given.parameters)
-    if type(clip) not in (type(None), ClipGradByGlobalNorm):
+def recipes_of(optimizer: Any, parts: Parts) -> tuple[Recipe, ...] | None:
+    """What a step of a plain optimizer computes with, group by group; None where no program does the same."""
+    recipes = []
+    for group, given in parts:
+        if group is not None:
+            # As the step does it.
+            optimizer._update_param_group(group)
+        recipe = _recipe_of(optimizer, given, updates.clip_of(optimizer, group))
+        if recipe is None:
+            return None
+        recipes.append(recipe)
+    return tuple(recipes)
+
+
+def _recipe_of(optimizer: Any, given: Updates, clip: Any) -> Recipe | None:
+    known = _CLIPS.get(type(clip))
+    if known is None or (type(clip) is ClipGradByGlobalNorm and not updates.is_plain_clip(clip, given.gradients)):
         return None
-    if clip is not None and not updates.is_plain_clip(clip, given.gradients):
-        return None
+    limits = [getattr(clip, name) for name in known.numbers]
     decays = _decays(optimizer, given)
     settings, own = _KINDS[type(optimizer)].settings(optimizer, given)
-    plain = (*settings, *(given.rates or ()), *(() if clip is None else (clip.clip_norm,)))
+    plain = (*settings, *(given.rates or ()), *limits)
     if decays is None or not all(type(it) in (float, int, bool, str) for it in plain):
         return None
     return Recipe(
         type(optimizer).__name__,
         settings,
         own,
-        tuple(given.rates or [1.0] * count),
-        None if clip is None else float(clip.clip_norm),
+        tuple(given.rates or [1.0] * len(given.parameters)),
+        None if clip is None else (type(clip).__name__, *map(float, limits)),
         tuple(updates.is_clipped(it) for it in given.parameters),
         decays,
     )
@@ -84,10 +96,31 @@ def _decays(optimizer: Any, given: Updates) -> tuple[float | None, ...] | None:
     return tuple(None if it is None else it._coeff for it in decays)
 
 
-def update(recipe: Recipe, parameters: list[Any], gradients: list[Any], rate: Any, states: list[Any]) -> None:
-    """Appends the update to the program that is built: all are values of it, `states` one kind after the other."""
+def update(
+    recipes: tuple[Recipe, ...], parameters: list[Any], gradients: list[Any], rate: Any, states: list[Any]
+) -> None:
+    """Appends the update to the program that is built: all are values of it, in the order of the groups.
+
+    The states of a group are one kind after the other.
+    """
     numbers = functools.cache(_number)
-    gradients = _clipped(recipe, gradients)
+    kinds = len(states) // len(parameters)
+    for recipe in recipes:
+        count = len(recipe.own)
+        own = parameters[:count], gradients[:count], states[: count * kinds]
+        del parameters[:count], gradients[:count], states[: count * kinds]
+        _update(recipe, *own, rate, numbers)
+
+
+def _update(
+    recipe: Recipe,
+    parameters: list[Any],
+    gradients: list[Any],
+    states: list[Any],
+    rate: Any,
+    numbers: Callable[[float], Any],
+) -> None:
+    gradients = _clipped(recipe, gradients, numbers)
     for at, decay in enumerate(recipe.decays):
         if decay is not None:
             gradients[at] = _C_ops.add_n([gradients[at], _C_ops.scale(parameters[at], numbers(decay), 0.0, True)])
@@ -120,16 +153,49 @@ def _number(value: float) -> Any:
     return _C_ops.full([1], value, paddle.float64, core.CPUPlace())
 
 
-def _clipped(recipe: Recipe, gradients: list[Any]) -> list[Any]:
-    """`updates.clip_by_global_norm`."""
+def _clipped(recipe: Recipe, gradients: list[Any], numbers: Callable[[float], Any]) -> list[Any]:
     clipped = [at for at, clips in enumerate(recipe.clipped) if clips]
-    if recipe.norm is None or not clipped:
-        return list(gradients)
-    share = updates.share_of_norm([gradients[at] for at in clipped], recipe.norm)
     answer = list(gradients)
-    for at in clipped:
-        answer[at] = _C_ops.multiply(gradients[at], share)
+    if recipe.clip is None or not clipped:
+        return answer
+    name, *limits = recipe.clip
+    made = _CLIPS_BY_NAME[name].call([gradients[at] for at in clipped], limits, numbers)
+    for at, gradient in zip(clipped, made, strict=True):
+        answer[at] = gradient
     return answer
+
+
+class _Clip(NamedTuple):
+    """The names of a clip's numbers, and what it makes of gradients."""
+
+    numbers: tuple[str, ...]
+    call: Callable[[list[Any], list[float], Callable[[float], Any]], list[Any]]
+
+
+def _unclipped(gradients: list[Any], limits: list[float], number: Callable[[float], Any]) -> list[Any]:
+    return gradients
+
+
+def _by_global_norm(gradients: list[Any], limits: list[float], number: Callable[[float], Any]) -> list[Any]:
+    share = updates.share_of_norm(gradients, *limits)
+    return [_C_ops.multiply(gradient, share) for gradient in gradients]
+
+
+def _by_norm(gradients: list[Any], limits: list[float], number: Callable[[float], Any]) -> list[Any]:
+    return [_C_ops.clip_by_norm(gradient, *limits) for gradient in gradients]
+
+
+def _by_value(gradients: list[Any], limits: list[float], number: Callable[[float], Any]) -> list[Any]:
+    return [_C_ops.clip(gradient, *map(number, limits)) for gradient in gradients]
+
+
+_CLIPS: dict[type, _Clip] = {
+    type(None): _Clip((), _unclipped),
+    ClipGradByGlobalNorm: _Clip(("clip_norm",), _by_global_norm),
+    ClipGradByNorm: _Clip(("clip_norm",), _by_norm),
+    ClipGradByValue: _Clip(("min", "max"), _by_value),
+}
+_CLIPS_BY_NAME = {kind.__name__: row for kind, row in _CLIPS.items()}
 
 
 class _Kind(NamedTuple):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import paddle
 from paddle import _C_ops
 from paddle.autograd import PyLayer
 from paddle.base import core, framework
-from paddle.nn import ClipGradByGlobalNorm
+from paddle.nn import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 from paddle.optimizer import Optimizer
 from paddle.regularizer import L2Decay
 
@@ -19,8 +19,16 @@ from .. import _core
 # Most bytes of a block of the fused kernel: Paddle's default, which CPUs do not ask for.
 _CHUNK = 32 * 2048
 _FLAGS, _NO_CASTS = core.globals(), core.AmpLevel.O0
+
+
+def _clip_parts() -> list[Any]:
+    clips = ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
+    parts = [function for kind in clips for function in (kind.__call__, kind._dygraph_clip)]
+    return [*parts, ClipGradByNorm._clip_gradients]
+
+
 # A program may put others in their places.
-_CLIP_PARTS = ClipGradByGlobalNorm.__call__, ClipGradByGlobalNorm._dygraph_clip
+_CLIP_PARTS = _clip_parts()
 _DECAY = L2Decay.__call__
 _REGULARIZED = Optimizer._create_regularization_of_grad
 
@@ -80,6 +88,15 @@ class Updates(NamedTuple):
         return Updates(parameters, gradients, tuple(states), None, None)
 
 
+# A group of parameters, or None of a plain list; and what is updated.
+Parts: TypeAlias = list[tuple[dict[str, Any] | None, Updates]]
+
+
+def clip_of(optimizer: Any, group: dict[str, Any] | None) -> Any:
+    """What clips the gradients of a group."""
+    return optimizer._grad_clip if group is None else group["grad_clip"]
+
+
 def clip(clip: Any, given: Updates) -> Updates:
     """What a clip of Paddle's answers with."""
     clipped = clip(list(zip(given.parameters, given.gradients, strict=True)))
@@ -123,9 +140,7 @@ def is_plain_clip(own: Any, clipped: list[Any]) -> bool:
 
 def are_paddles() -> bool:
     """Whether what steps call, and a program may replace, is what Paddle put there."""
-    return (ClipGradByGlobalNorm.__call__, ClipGradByGlobalNorm._dygraph_clip) == _CLIP_PARTS and (
-        L2Decay.__call__ is _DECAY
-    )
+    return _clip_parts() == _CLIP_PARTS and L2Decay.__call__ is _DECAY
 
 
 def regularize(optimizer: Any, given: Updates) -> Updates:

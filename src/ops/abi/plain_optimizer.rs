@@ -98,7 +98,8 @@ fn is_plain(optimizer: &Bound<'_, PyAny>, notes: &mut Notes) -> PyResult<bool> {
     let class = optimizer.get_type();
     notes.class_of(optimizer);
     notes.class(&class);
-    notes.own_dict(optimizer, &own);
+    // A new rate is no change, nor are settings of groups, which a step writes to the optimizer.
+    notes.attributes(optimizer, &own, "_learning_rate");
     let mut groups: Vec<Bound<'_, PyAny>> = Vec::new();
     for (name, value) in &own {
         let Ok(text) = name.cast_exact::<PyString>() else {

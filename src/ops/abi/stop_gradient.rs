@@ -7,11 +7,11 @@ use std::ffi::c_void;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 
-use super::edges;
 use super::library::{libpaddle, opened};
 use super::tensor;
-use paddle_sot_cpython::frame::Modules;
+use crate::paddle::Paddle;
 
 type MetaFn = unsafe extern "C" fn(*const c_void) -> *mut u8;
 
@@ -34,7 +34,7 @@ pub fn let_gradients_through(made: &Bound<'_, PyAny>) -> PyResult<()> {
     let without = "`stop_gradient` is set through the attribute";
     let writer = opened(py, &WRITER, open, ("paddle_sot_rs.backend", without));
     match writer {
-        Some(writer) if crate::paddle::Paddle::get(py)?.is_tensor(made) => {
+        Some(writer) if Paddle::get(py)?.is_tensor(made) => {
             writer.write(made);
             Ok(())
         }
@@ -77,22 +77,23 @@ pub(super) fn open(py: Python<'_>) -> Result<Writer, String> {
 
 /// A tensor that autograd does not know is a leaf that gradients go through, and arrive at.
 fn self_test(py: Python<'_>, writer: &Writer) -> PyResult<bool> {
-    let paddle = py.module("paddle")?;
-    let enabled = paddle.call_method0("enable_grad")?;
-    enabled.call_method0("__enter__")?;
-    let tested = (|| {
-        let tensor = edges::detached(&paddle.call_method1("ones", ((2,),))?)?;
-        writer.write(&tensor);
-        let is = |name: &str| tensor.getattr(name)?.is_truthy();
-        let (stops, is_leaf) = (is("stop_gradient")?, is("is_leaf")?);
-        let twice = tensor
-            .call_method1("__mul__", (2.0,))?
-            .call_method0("sum")?;
-        twice.call_method0("backward")?;
-        let found = tensor.getattr("grad")?.call_method0("tolist")?;
-        let found: Vec<f64> = found.extract()?;
-        Ok(!stops && is_leaf && found == [2.0, 2.0])
-    })();
-    enabled.call_method1("__exit__", (py.None(), py.None(), py.None()))?;
-    tested
+    let names = PyDict::new(py);
+    py.run(
+        c"import paddle\nmade = paddle.to_tensor([1.0, 2.0], place=paddle.CPUPlace()).detach()",
+        Some(&names),
+        None,
+    )?;
+    let Some(made) = names.get_item("made")? else {
+        return Ok(false);
+    };
+    writer.write(&made);
+    let test = c"
+is_leaf = made.is_leaf and not made.stop_gradient
+with paddle.enable_grad():
+    (made * 2).sum().backward()
+passed = is_leaf and made.grad.tolist() == [2.0, 2.0]
+";
+    py.run(test, Some(&names), None)?;
+    let passed = names.get_item("passed")?;
+    passed.map_or(Ok(false), |passed| passed.is_truthy())
 }

@@ -1,15 +1,19 @@
 //! Objects that were looked into, and whether anybody has changed them since.
 //!
 //! A walk over attributes, dictionaries and lists notes what it went by: versions of dictionaries,
-//! items of lists, classes. While all of that is as it was, another walk would find the same. The
-//! notes hold nothing: each is reached from one in front of it, parents first, so that what has not
-//! changed is alive. A version of a dictionary is its own for ever, whatever lies at its address.
+//! items of lists, classes. While all of that is as it was, another walk would find the same. Notes
+//! hold nothing but constants: each is reached from one in front of it, parents first, so that what
+//! has not changed is alive. A version of a dictionary is its own for ever, whatever lies at its
+//! address.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyFrozenSet, PyList, PySet, PyString, PyTuple};
 
-use paddle_sot_cpython::native::{self, Ptr};
+use paddle_sot_cpython::native::{self, Ptr, WeakOrStrong};
+use paddle_sot_cpython::obj::{Obj, is_plain_constant};
 
 /// Something that a walk went by, by addresses.
 enum Note {
@@ -17,6 +21,8 @@ enum Note {
     Dict(usize, u64),
     /// An object, and the version of its own dictionary.
     OwnDict(usize, u64),
+    /// An object, and what its attributes are.
+    Attributes(usize, Attributes),
     /// A list or a set, and its items with their classes.
     Items(usize, Vec<(usize, usize)>),
     /// An object whose class may be set to another one, and that class.
@@ -75,6 +81,21 @@ impl Notes {
     pub(super) fn own_dict(&mut self, object: &Bound<'_, PyAny>, dict: &Bound<'_, PyDict>) {
         let version = self.version(dict);
         self.add(|| Note::OwnDict(object.as_ptr() as usize, version));
+    }
+
+    /// It goes by all attributes of an object, of which one is a `float` whatever it is; who writes
+    /// to the others what they are has not changed them.
+    pub(super) fn attributes(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        dict: &Bound<'_, PyDict>,
+        varies: &str,
+    ) {
+        let version = self.version(dict);
+        match Attributes::of(dict, varies, version) {
+            Some(known) => self.add(|| Note::Attributes(object.as_ptr() as usize, known)),
+            None => self.own_dict(object, dict),
+        }
     }
 
     /// It goes by one attribute of an object, which is a `float`; the others change.
@@ -179,6 +200,88 @@ fn texts(container: &Bound<'_, PyAny>) -> Option<Vec<Py<PyAny>>> {
     items.map(|item| item.ok().map(Bound::unbind)).collect()
 }
 
+/// The attributes of an object, in their order.
+struct Attributes {
+    /// The version of its dictionary that says that they are.
+    version: AtomicU64,
+    known: Vec<(Py<PyString>, Known)>,
+}
+
+/// What an attribute is.
+enum Known {
+    /// This one.
+    Same(WeakOrStrong),
+    /// A container, whose content has a note of its own.
+    At(usize),
+    /// Any `float`.
+    Float,
+}
+
+impl Attributes {
+    /// `None` where another object could be taken for one of them.
+    fn of(dict: &Bound<'_, PyDict>, varies: &str, version: u64) -> Option<Self> {
+        let known = dict.iter().map(|(name, value)| {
+            let name = name.cast_into_exact::<PyString>().ok()?;
+            let known = match (name == varies) && value.is_exact_instance_of::<PyFloat>() {
+                true => Known::Float,
+                false => Known::of(&value)?,
+            };
+            Some((name.unbind(), known))
+        });
+        Some(Self {
+            version: AtomicU64::new(version),
+            known: known.collect::<Option<_>>()?,
+        })
+    }
+
+    fn are_so(&self, py: Python<'_>, dict: Ptr<'_>) -> bool {
+        let address = dict.address();
+        let version = native::dict_version(address);
+        if version == self.version.load(Ordering::Relaxed) {
+            return true;
+        }
+        let dict = native::to_bound(py, dict);
+        let are_so = dict.cast_exact::<PyDict>().is_ok_and(|dict| {
+            let mut known = self.known.iter();
+            let mut is_next = |name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>| {
+                known
+                    .next()
+                    .is_some_and(|(own, it)| name.is(own) && it.is(value))
+            };
+            dict.iter().all(|(name, value)| is_next(&name, &value)) && known.next().is_none()
+        });
+        // Another dictionary may be one whose version says nothing.
+        if are_so && native::version_follows(py, address) {
+            self.version.store(version, Ordering::Relaxed);
+        }
+        are_so
+    }
+}
+
+impl Known {
+    fn of(value: &Bound<'_, PyAny>) -> Option<Self> {
+        let is_container = value.cast::<PyDict>().is_ok()
+            || value.is_exact_instance_of::<PyList>()
+            || value.is_exact_instance_of::<PySet>();
+        if is_container {
+            return Some(Self::At(value.as_ptr() as usize));
+        }
+        let tuple = value.cast_exact::<PyTuple>();
+        let is_constant = is_plain_constant(value)
+            || tuple.is_ok_and(|tuple| tuple.iter().all(|item| is_plain_constant(&item)));
+        let can_be_told = is_constant || native::is_weakly_referenced(value);
+        can_be_told.then(|| Self::Same(WeakOrStrong::new(value.py(), &Obj::from(value))))
+    }
+
+    fn is(&self, value: &Bound<'_, PyAny>) -> bool {
+        match self {
+            Self::Same(known) => known.is(value.into()),
+            Self::At(address) => value.as_ptr() as usize == *address,
+            Self::Float => value.is_exact_instance_of::<PyFloat>(),
+        }
+    }
+}
+
 /// What a walk went by.
 pub(super) struct Unchanged(Vec<Note>);
 
@@ -197,6 +300,10 @@ impl Note {
             Self::OwnDict(object, version) => {
                 let dict = native::instance_dict(py, at(object)).address();
                 dict != 0 && native::dict_version(dict) == *version
+            }
+            Self::Attributes(object, known) => {
+                let dict = native::instance_dict(py, at(object));
+                !dict.is_null() && known.are_so(py, dict)
             }
             Self::Class(object, class) => with_class(at(object)).1 == *class,
             Self::Version(class, version) => native::type_version(at(class)) == *version,

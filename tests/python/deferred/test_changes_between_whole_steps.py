@@ -131,7 +131,7 @@ def decays_by_itself(number, net, updates):
 @pytest.mark.parametrize(
     ("between", "whole"),
     [
-        (sets_the_rate, 0),
+        (sets_the_rate, 5),
         (sets_a_decay, 4),
         (sets_a_beta, 4),
         (replaces_a_state, 4),

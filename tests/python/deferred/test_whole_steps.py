@@ -96,16 +96,7 @@ def test_other_backends_leave_it_apart(backend):
     check(*run(step, perceptron, adamw, backend=backend), 0)
 
 
-def kinds_of_clips(clip):
-    return lambda net: optimizer.AdamW(0.01, parameters=net.parameters(), grad_clip=clip)
-
-
-@pytest.mark.parametrize("clip", [nn.ClipGradByNorm(0.2), nn.ClipGradByValue(0.01)], ids=["norm", "value"])
-def test_clips_of_other_kinds_stay_apart(clip):
-    check(*run(step, perceptron, kinds_of_clips(clip)), 0)
-
-
-def test_groups_stay_apart():
+def test_groups_without_some_parameters_stay_apart():
     def optimize(net):
         groups = [{"params": net[0].parameters()}, {"params": net[2].parameters(), "learning_rate": 0.1}]
         return optimizer.AdamW(0.01, parameters=groups)
