@@ -5,7 +5,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use paddle_sot::frame::Modules;
-use paddle_sot::native;
 
 use crate::runtime::{RUNTIME, executor_lock, executors};
 
@@ -79,23 +78,10 @@ pub fn native(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         wrap_pyfunction!(executor_lock::end_pass, py)?,
         wrap_pyfunction!(executor_lock::be_exclusive, py)?,
         wrap_pyfunction!(executor_lock::be_shared, py)?,
-        wrap_pyfunction!(begin_pause, py)?,
-        wrap_pyfunction!(end_pause, py)?,
     ] {
         module.add_function(function)?;
     }
     Ok(module)
-}
-
-/// Switches the garbage collector off, until `end_pause`.
-#[pyfunction]
-fn begin_pause(py: Python<'_>) {
-    native::begin_pause(py);
-}
-
-#[pyfunction]
-fn end_pause(py: Python<'_>) {
-    native::end_pause(py);
 }
 
 /// Loads all of them, the first time.

@@ -14,7 +14,6 @@ from paddle.jit.pir_translated_layer import PirTranslatedLayer
 from paddle.nn.layer import layers as layers_module
 from paddle.pir import core as pir_core
 
-from paddle_sot_rs._core import paddle_backend
 from paddle_sot_rs._paddle.value_patches import AS_EAGER, AS_STATIC, become
 
 
@@ -58,11 +57,13 @@ def _long_turn():
     A destructor that translates would wait for the thread that translates, and that one for the turn.
     """
     with _turn:
-        paddle_backend.begin_pause()
+        collects = gc.isenabled()
+        gc.disable()
         try:
             yield
         finally:
-            paddle_backend.end_pause()
+            if collects:
+                gc.enable()
 
 
 # `paddle.jit.load` builds programs, several switches one after the other.

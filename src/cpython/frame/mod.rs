@@ -8,6 +8,7 @@
 mod arguments;
 mod call_site;
 mod code_state;
+mod collections_paused;
 mod listening;
 mod modules;
 mod pass_frame;
@@ -37,6 +38,7 @@ use smallvec::SmallVec;
 pub use arguments::{ArgBinder, BoundLocals};
 pub use call_site::CallSite;
 pub use code_state::{CodeState, Policy};
+pub use collections_paused::{NoCollections, end_pause};
 pub use listening::{
     Listening, Pep523Scope, is_hooked_by_others, is_installed, listen, set_handler,
 };

@@ -51,8 +51,8 @@ pub trait Modules<'py> {
     /// When it cannot be imported.
     fn paddle(self) -> PyResult<Bound<'py, PyAny>>;
 
-    /// What Python itself has by this name in `builtins` or `operator`, whatever the program has
-    /// put in its place.
+    /// What Python itself has by this name in `builtins`, `operator` or `gc`, whatever the program
+    /// has put in its place.
     ///
     /// # Errors
     /// When there is nothing, or was something else already when the engine was imported.
@@ -106,6 +106,9 @@ pub const OWN_PACKAGE: &str = "paddle_sot_rs";
 
 /// The module of operators that can be called.
 pub const OPERATOR: &str = "operator";
+
+/// The module of the garbage collector.
+pub const COLLECTOR: &str = "gc";
 
 static ORIGINALS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
@@ -210,7 +213,7 @@ impl<'py> Modules<'py> for Python<'py> {
             let kept = PyDict::new(self);
             let builtins = self.builtins()?.getattr("__dict__")?;
             kept.set_item(BUILTINS, builtins.cast::<PyDict>()?.copy()?)?;
-            for module in [BUILTINS, OPERATOR] {
+            for module in [BUILTINS, OPERATOR, COLLECTOR] {
                 let names = self.module(module)?.getattr("__dict__")?;
                 for (name, value) in names.cast::<PyDict>()? {
                     let Ok(name) = name.extract::<String>() else {

@@ -26,7 +26,7 @@ pub use containers::{
 };
 pub use dict_key::DictKey;
 pub use functions::{FunctionField, function_field, is_called_as_usual, method_part};
-pub use gc_pause::{LongPause, NoCollection, begin_pause, end_pause, forget_pauses};
+pub use gc_pause::NoCollection;
 pub use hash_table::{HashedKey, place_in_dict};
 pub use number::{Type, Value};
 pub use numpy_scalars::{are_equal, is_scalar, is_scalar_class};

@@ -1,15 +1,16 @@
-"""The garbage collector stands still while the engine translates, and is as it was behind that."""
+"""The garbage collector does not begin by itself while the engine translates, and is as it was behind that."""
 
 import gc
 import os
+import threading
 
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
 from paddle.base.libpaddle import pir
-from paddle_sot_rs._core import paddle_backend
 from paddle_sot_rs._paddle import static_mode
+from test_threads import in_the_middle_of_an_operation
 
 X = paddle.to_tensor(np.arange(6, dtype="float32").reshape(2, 3))
 
@@ -65,52 +66,60 @@ def test_a_translation_makes_no_collection(trains, collections):
     answer, count = counted(lambda: static(x), collections)
     assert np.array_equal(answer.numpy(), long(x).numpy())
     # What is around it makes some: a translation made more than one for each operator.
-    assert count < 40 and gc.isenabled()
+    assert count < 40
     assert sot.stats(static).graphs == 1
 
 
 @pytest.mark.parametrize("function", [long, breaking, raising])
-@pytest.mark.parametrize("was_on", [True, False])
-def test_behind_a_translation_it_is_as_it_was(function, was_on):
+def test_behind_a_translation_it_is_as_it_was(function):
     static = sot.to_static(function, min_graph_size=0)
-    (gc.enable if was_on else gc.disable)()
+    before = gc.get_threshold()
+    gc.set_threshold(500, 7, 3)
     try:
         for _ in range(2):
             try:
                 static(X)
             except ValueError:
                 assert function is raising
-            assert gc.isenabled() == was_on
+            assert gc.get_threshold() == (500, 7, 3)
     finally:
-        gc.enable()
+        gc.set_threshold(*before)
 
 
-def test_pauses_end_with_the_last_of_them():
-    paddle_backend.begin_pause()
-    paddle_backend.begin_pause()
-    assert not gc.isenabled()
-    paddle_backend.end_pause()
-    assert not gc.isenabled()
-    paddle_backend.end_pause()
-    assert gc.isenabled()
-    # What was never begun has no end.
-    paddle_backend.end_pause()
-    assert gc.isenabled()
+def test_what_others_set_meanwhile_stays(monkeypatch):
+    before, seen = gc.get_threshold(), []
 
+    def sets():
+        seen.append(gc.isenabled())
+        gc.set_threshold(600, 5, 4)
+        gc.disable()
 
-def test_a_child_has_no_pauses_of_threads_that_it_does_not_have():
-    paddle_backend.begin_pause()
     try:
-        child = os.fork()
-        if child == 0:
-            is_on = gc.isenabled()
-            paddle_backend.end_pause()
-            os._exit(0 if is_on and gc.isenabled() else 1)
-        assert os.waitpid(child, 0)[1] == 0
+        in_the_middle_of_an_operation(monkeypatch, sets)
+        assert gc.get_threshold() == (600, 5, 4)
+        assert seen == [True]
         assert not gc.isenabled()
     finally:
-        paddle_backend.end_pause()
-    assert gc.isenabled()
+        gc.enable()
+        gc.set_threshold(*before)
+
+
+def test_a_child_of_another_thread_collects(monkeypatch):
+    """The translation that is under way is none of the child's."""
+    before, codes = gc.get_threshold(), []
+
+    def fork():
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if gc.get_threshold() == before else 1)
+        codes.append(os.waitpid(child, 0)[1])
+
+    thread = threading.Thread(target=fork)
+    # It waits until Paddle is in eager mode again.
+    in_the_middle_of_an_operation(monkeypatch, thread.start)
+    thread.join()
+    assert codes == [0]
+    assert gc.get_threshold() == before
 
 
 def test_what_is_collected_in_static_mode_ends_in_eager_mode():

@@ -8,8 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
 use crate::backend::{is_translating, set_translating};
-use crate::frame::{HeldSignals, free_signals};
-use crate::native;
+use crate::frame::{HeldSignals, NoCollections, end_pause, free_signals};
 
 static OFF: AtomicBool = AtomicBool::new(false);
 
@@ -71,7 +70,7 @@ pub fn take_turns_anew(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     }
     TURN.store(Arc::default());
-    native::forget_pauses(py);
+    end_pause(py)?;
     free_signals(py)
 }
 
@@ -90,7 +89,7 @@ pub(in crate::translate) fn exclusively<T>(
         .unwrap_or_else(PoisonError::into_inner);
     set_translating(true);
     // Behind the lock: who waits for it runs nothing.
-    let paused = native::LongPause::new(py);
+    let paused = NoCollections::new(py);
     let answer = HeldSignals::new(py).map(|signals| (translate(&signals), signals));
     set_translating(false);
     drop((paused, turn));
