@@ -371,10 +371,10 @@ _NUMBERS = _COMPLEX | {paddle.float16, paddle.bfloat16, paddle.float32, paddle.f
 
 
 def _refuse_without_kernels(operations):
-    """Where programs lack kernels: eager mode goes back through strides, and casts what arrives at a sum."""
+    """Where programs lack kernels: eager mode goes back through strides, and casts what arrives at a sum or `eig`."""
     for op in operations:
         name = op.name()
-        if name not in ("pd_op.clip", "pd_op.strided_slice", "pd_op.sum"):
+        if name not in ("pd_op.clip", "pd_op.eig", "pd_op.strided_slice", "pd_op.sum"):
             continue
         made = op.result(0).dtype
         if name == "pd_op.clip":
@@ -383,6 +383,8 @@ def _refuse_without_kernels(operations):
                 raise TypeError("clip() of bfloat16 on a CPU")
         elif op.result(0).stop_gradient:
             continue
+        elif name == "pd_op.eig" and op.operand_source(0).dtype not in _COMPLEX:
+            raise NotImplementedError("a gradient of eigenvalues of a real matrix")
         elif name == "pd_op.strided_slice" and made == paddle.float16 and is_on_cpu():
             raise NotImplementedError("a gradient of a slice of halves, which a CPU has no kernel for")
         elif name == "pd_op.sum" and op.operand_source(0).dtype in _COMPLEX and made not in _COMPLEX:
