@@ -157,6 +157,21 @@ def _floor_divide(x, y, name=None, *, out=None):
     return paddle.floor_divide(*same_dtype(x, other), name, out=out)
 
 
+# Other names that functions of two operands have for them.
+_OPERANDS = {"input": "x", "other": "y"}
+
+
+def _narrow(input, dim, start, length):
+    # Static mode knows no strides. What eager mode refuses is left to it.
+    size = input.shape[dim]
+    if not (type(start) is type(length) is int and 0 < length and -size <= start <= size - length):
+        raise TypeError("narrow() of an open dim, or out of range")
+    start = start + size if start < 0 else start
+    if start + length > size:
+        raise TypeError("narrow() out of range")
+    return paddle.slice(input, [dim], [start], [start + length])
+
+
 def _view(x, shape):
     # Static mode has no `view`. That the numbers lie in their order was seen to before.
     return paddle.reshape(x, shape)
@@ -211,6 +226,8 @@ _CASTING = {
 }
 
 
+# Paddle 3.2 has none.
+_PADDLES_NARROW = getattr(paddle, "narrow", None)
 # Functions of this package that are written anew for programs; who writes them puts them here.
 STATIC_FORMS: dict[Any, Any] = {}
 
@@ -223,8 +240,10 @@ def as_traced(function, args, kwargs):
         return paddle.assign, [constant(*args, **kwargs)], {}
     if function == "view":
         return _view, args, kwargs
+    if function in ("narrow", _PADDLES_NARROW):
+        return _narrow, args, kwargs
     if function in ("floor_divide", paddle.floor_divide):
-        named = {name: _with_constants(value) for name, value in kwargs.items()}
+        named = {_OPERANDS.get(name, name): _with_constants(value) for name, value in kwargs.items()}
         return _floor_divide, [_with_constants(value) for value in args], named
     casting = _CASTING.get(function if type(function) is str else id(function))
     if casting is not None and any(getattr(value, "dtype", None) in _CAST_BESIDE for value in args[:2]):
