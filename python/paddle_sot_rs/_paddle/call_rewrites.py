@@ -182,6 +182,10 @@ def _with_constants(value):
     return constant(value) if type(value) in (bool, int, float) else value
 
 
+def _as_whole(value):
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 # What eager mode casts beside complex numbers of each dtype. The gradient is the real part, as
 # that of the cast.
 _CAST_BESIDE = {
@@ -245,6 +249,9 @@ def as_traced(function, args, kwargs):
     if function in ("floor_divide", paddle.floor_divide):
         named = {_OPERANDS.get(name, name): _with_constants(value) for name, value in kwargs.items()}
         return _floor_divide, [_with_constants(value) for value in args], named
+    if function is paddle.multinomial:
+        # The product of an empty shape is 1.0; eager mode takes it for a whole number.
+        return function, [_as_whole(value) for value in args], {name: _as_whole(it) for name, it in kwargs.items()}
     casting = _CASTING.get(function if type(function) is str else id(function))
     if casting is not None and any(getattr(value, "dtype", None) in _CAST_BESIDE for value in args[:2]):
         return casting, args, kwargs

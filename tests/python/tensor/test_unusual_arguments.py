@@ -1,4 +1,4 @@
-"""Functions as those write them who know other frameworks: other names of arguments, `narrow`."""
+"""Arguments by other names than Paddle's own, `narrow`, and floats for whole numbers, which eager mode takes."""
 
 import paddle
 import paddle_sot_rs as sot
@@ -79,3 +79,27 @@ def test_a_narrowed_dim_that_is_open_is_right():
         x = paddle.arange(count * 2, dtype="float32").reshape([count, 2])
         assert translated(x).tolist() == function(x).tolist()
     assert sot.stats(translated).fallbacks == []
+
+
+SAMPLES = {
+    "one": lambda x: paddle.distribution.Categorical(x).sample(),
+    "of a row": lambda x: paddle.distribution.Categorical(x[0]).sample([]),
+    "a float": lambda x: paddle.multinomial(x, 2.0, True),
+    "a float by name": lambda x: paddle.multinomial(x, num_samples=1.0),
+}
+
+
+@pytest.mark.parametrize("function", SAMPLES.values(), ids=SAMPLES)
+def test_a_float_that_is_a_whole_number_counts_samples(function):
+    check(function, ROWS.abs(), graphs=1, breaks=0)
+
+
+def test_a_policy_is_trained_in_one_graph():
+    def losses(x):
+        actions = paddle.distribution.Categorical(logits=x)
+        action = actions.sample()
+        return (actions.log_prob(action) * (action.astype("float32") - 1)).mean() - 0.01 * actions.entropy().mean()
+
+    leaf = ROWS.clone().detach()
+    leaf.stop_gradient = False
+    check(losses, leaf, graphs=1, breaks=0)
