@@ -168,6 +168,9 @@ pub enum Fact {
     InPlace,
     /// The same; its gradient in place needs nothing of what the tensor was.
     InPlaceForgets,
+    /// The same; for its gradient in place eager mode keeps a copy of what the tensor was. That has
+    /// no history, which no second gradient shows.
+    InPlaceCopies,
     /// The same of one that reads other numbers of the tensor than the one it writes: with the
     /// tensor for another argument too it would read what it has written.
     InPlaceApart,

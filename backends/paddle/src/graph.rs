@@ -129,7 +129,15 @@ impl PaddleGraph {
             Some(gates) => gates.bind(py).getattr("inputs")?.extract()?,
             None => Vec::new(),
         };
-        let by_operators = answer.by_operators.iter().map(|at| used[*at]).collect();
+        let by_operators: Vec<usize> = answer.by_operators.iter().map(|at| used[*at]).collect();
+        // Paddle describes what a leaf without numbers gets from a program anew, behind all hooks.
+        let is_empty = |at: &usize| {
+            sir.meta(sir.inputs[*at])
+                .is_some_and(|it| it.shape.contains(&0))
+        };
+        if by_operators.iter().any(is_empty) {
+            return call_by_call(py, same(sir, session));
+        }
         let read = answer.read.iter().map(|at| used[*at]).collect();
         let computed_from = answer.computed_from.iter();
         let computed_from = computed_from.map(|(at, ever)| (used[*at], *ever)).collect();

@@ -13,6 +13,7 @@ from typing import Any
 import paddle
 from paddle import framework
 from paddle.nn.layer.rnn import RNNCellBase
+from paddle.nn.quant import lsq
 
 from ..api import graph_break
 from . import quantisers
@@ -136,12 +137,12 @@ def groupby(iterable: Any, key: Any = None) -> Any:
     return stand_in(_Groups(iterable, key))
 
 
-# Another function with its code: calls of the one itself come here.
-_initial_states = types.FunctionType(
-    RNNCellBase.get_initial_states.__code__,
-    RNNCellBase.get_initial_states.__globals__,
-    argdefs=RNNCellBase.get_initial_states.__defaults__,
-)
+def _twin(function: Any) -> Any:
+    """Another function with its code: calls of the one itself come to a polyfill."""
+    return types.FunctionType(function.__code__, function.__globals__, argdefs=function.__defaults__)
+
+
+_initial_states = _twin(RNNCellBase.get_initial_states)
 
 
 def initial_states(
@@ -253,6 +254,38 @@ def old_fake_by_channel(self: Any, input: Any) -> Any:
     """`FakeQuantChannelWiseAbsMax.forward(self, input)`"""
     _reduce(self, self._scale)
     return quantisers.fake_by_channel(input, self._scale, self._quant_bits, self._quant_axis)
+
+
+def observe_by_average(self: Any, input: Any) -> Any:
+    """`MovingAverageAbsMaxScale.forward(self, input)`, without the name of its result."""
+    _reduce(self, self._scale)
+    if not self.training:
+        return paddle.assign(input)
+    return quantisers.observe_by_average(input, self._scale, self._accum, self._state, self._moving_rate)
+
+
+# They set their scales in their first calls.
+lsq_of_activations = _twin(lsq.FakeQuantActLSQPlus.forward)
+lsq_of_weights = _twin(lsq.FakeQuantWeightLSQPlus.forward)
+
+
+def frozen_lsq_of_activations(self: Any, activation: Any) -> Any:
+    """`FakeQuantActLSQPlus.forward(self, activation)` by the scale of the moment."""
+    _has_learnt(self)
+    if self.symmetric:
+        return lsq.LsqFunc.apply(activation, self.s, self.g, self.Qn, self.Qp, per_channel=False)
+    return lsq.LsqPlusActFunc.apply(activation, self.s, self.beta, self.g, self.Qn, self.Qp)
+
+
+def frozen_lsq_of_weights(self: Any, weight: Any) -> Any:
+    """`FakeQuantWeightLSQPlus.forward(self, weight)` by the scales of the moment."""
+    _has_learnt(self)
+    return lsq.LsqFunc.apply(weight, self.s, self.g, self.Qn, self.Qp, self.per_channel, self.quant_axis)
+
+
+def _has_learnt(self: Any) -> None:
+    if self.init_state < max(self.batch_init, 1):
+        graph_break("a quanter that sets its scales in its first `batch_init` calls, and had fewer")
 
 
 def _reduce(self: Any, scale: Any) -> None:

@@ -69,6 +69,20 @@ def fake_by_channel(x: Any, scale: Any, bits: int, axis: int) -> Any:
     return out
 
 
+def observe_by_average(x: Any, scale: Any, accumulated: Any, state: Any, rate: float) -> Any:
+    """`x` as it is; a moving average of the largest numbers is written."""
+    seen = x.detach()
+    if paddle.in_dynamic_mode():
+        rest = (paddle.empty_like(seen), scale, state, accumulated, "moving_rate", rate)
+        with paddle.no_grad():
+            _legacy_C_ops.moving_average_abs_max_scale(seen, accumulated, state, *rest)
+    else:
+        made, *_ = _C_ops.moving_average_abs_max_scale(seen, accumulated, state, rate, False)
+        for value, target in zip(made.get_defining_op().results()[1:], (scale, state, accumulated), strict=True):
+            _write(value, target)
+    return paddle.assign(x)
+
+
 def _write(value: Any, target: Any) -> None:
     if paddle.in_dynamic_mode():
         _C_ops.assign_out_(value, target)

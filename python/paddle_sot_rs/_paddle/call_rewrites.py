@@ -157,6 +157,21 @@ def _floor_divide(x, y, name=None, *, out=None):
     return paddle.floor_divide(*same_dtype(x, other), name, out=out)
 
 
+# Other names that functions of two operands have for them.
+_OPERANDS = {"input": "x", "other": "y"}
+
+
+def _narrow(input, dim, start, length):
+    # Static mode knows no strides. What eager mode refuses is left to it.
+    size = input.shape[dim]
+    if not (type(start) is type(length) is int and 0 < length and -size <= start <= size - length):
+        raise TypeError("narrow() of an open dim, or out of range")
+    start = start + size if start < 0 else start
+    if start + length > size:
+        raise TypeError("narrow() out of range")
+    return paddle.slice(input, [dim], [start], [start + length])
+
+
 def _view(x, shape):
     # Static mode has no `view`. That the numbers lie in their order was seen to before.
     return paddle.reshape(x, shape)
@@ -165,6 +180,10 @@ def _view(x, shape):
 def _with_constants(value):
     # Eager mode makes a tensor of a number, too, with the same say.
     return constant(value) if type(value) in (bool, int, float) else value
+
+
+def _as_whole(value):
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 # What eager mode casts beside complex numbers of each dtype. The gradient is the real part, as
@@ -211,6 +230,8 @@ _CASTING = {
 }
 
 
+# Paddle 3.2 has none.
+_PADDLES_NARROW = getattr(paddle, "narrow", None)
 # Functions of this package that are written anew for programs; who writes them puts them here.
 STATIC_FORMS: dict[Any, Any] = {}
 
@@ -223,9 +244,14 @@ def as_traced(function, args, kwargs):
         return paddle.assign, [constant(*args, **kwargs)], {}
     if function == "view":
         return _view, args, kwargs
+    if function in ("narrow", _PADDLES_NARROW):
+        return _narrow, args, kwargs
     if function in ("floor_divide", paddle.floor_divide):
-        named = {name: _with_constants(value) for name, value in kwargs.items()}
+        named = {_OPERANDS.get(name, name): _with_constants(value) for name, value in kwargs.items()}
         return _floor_divide, [_with_constants(value) for value in args], named
+    if function is paddle.multinomial:
+        # The product of an empty shape is 1.0; eager mode takes it for a whole number.
+        return function, [_as_whole(value) for value in args], {name: _as_whole(it) for name, it in kwargs.items()}
     casting = _CASTING.get(function if type(function) is str else id(function))
     if casting is not None and any(getattr(value, "dtype", None) in _CAST_BESIDE for value in args[:2]):
         return casting, args, kwargs
@@ -371,10 +397,10 @@ _NUMBERS = _COMPLEX | {paddle.float16, paddle.bfloat16, paddle.float32, paddle.f
 
 
 def _refuse_without_kernels(operations):
-    """Where programs lack kernels: eager mode goes back through strides, and casts what arrives at a sum."""
+    """Where programs lack kernels: eager mode goes back through strides, and casts what arrives at a sum or `eig`."""
     for op in operations:
         name = op.name()
-        if name not in ("pd_op.clip", "pd_op.strided_slice", "pd_op.sum"):
+        if name not in ("pd_op.clip", "pd_op.eig", "pd_op.strided_slice", "pd_op.sum"):
             continue
         made = op.result(0).dtype
         if name == "pd_op.clip":
@@ -383,6 +409,8 @@ def _refuse_without_kernels(operations):
                 raise TypeError("clip() of bfloat16 on a CPU")
         elif op.result(0).stop_gradient:
             continue
+        elif name == "pd_op.eig" and op.operand_source(0).dtype not in _COMPLEX:
+            raise NotImplementedError("a gradient of eigenvalues of a real matrix")
         elif name == "pd_op.strided_slice" and made == paddle.float16 and is_on_cpu():
             raise NotImplementedError("a gradient of a slice of halves, which a CPU has no kernel for")
         elif name == "pd_op.sum" and op.operand_source(0).dtype in _COMPLEX and made not in _COMPLEX:

@@ -10,7 +10,7 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs._onednn.operators import KNOWN
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.constants import DATA
-from paddle_sot_rs._paddle.gradients.backward import blocks_of
+from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
 from paddle_sot_rs._paddle.views import ASSIGN
 
 # Some of their results are not made with `is_test`: constant folding asks for their memory. The
@@ -36,6 +36,9 @@ def prepare(block, inputs, outputs=()):
 
     `inputs` are Values of its inputs, and `outputs` of its results: other ones may take their places.
     """
+    while customs := [op for op in block.ops if op.name() == CUSTOM]:
+        for op in customs:
+            _inline(op, outputs)
     written_over = _written_over(block, {value.id for value in outputs})
     for op in block.ops:
         if op.name() == "pd_op.if" and inputs and _is_constant(op.operand_source(0), {}):
@@ -49,6 +52,27 @@ def prepare(block, inputs, outputs=()):
         for inner in blocks_of(op):
             prepare(inner, inputs)
             _hand_over_plainly(inner)
+
+
+def _inline(custom, outputs):
+    """Puts what a custom operation computes into its place.
+
+    Nothing that is saved goes backward, and constant folding does not know that it has a block.
+    """
+    (forward,) = blocks_of(custom)
+    *computed, end = forward.ops
+    for op in computed:
+        op.move_before(custom)
+    for old, new in zip(custom.results(), end.operands_source(), strict=True):
+        _replace(old, new, outputs)
+    custom.get_parent_block().remove_op(custom)
+
+
+def _replace(old, new, outputs):
+    old.replace_all_uses_with(new)
+    for at, value in enumerate(outputs):
+        if value.is_same(old):
+            outputs[at] = new
 
 
 def _is_constant(value, known):
@@ -98,10 +122,7 @@ def _compute_in_doubles(op, outputs):
         made = _C_ops.slice(doubles, attributes["axes"], starts, ends, attributes["infer_flags"], [])
     made = _C_ops.cast(made, result.dtype)
     made.stop_gradient = result.stop_gradient
-    result.replace_all_uses_with(made)
-    for at, value in enumerate(outputs):
-        if value.is_same(result):
-            outputs[at] = made
+    _replace(result, made, outputs)
     op.get_parent_block().remove_op(op)
 
 

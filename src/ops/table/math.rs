@@ -1,6 +1,6 @@
 //! Operators and functions of tensors.
 
-use super::{EXPONENT, OF_A_TENSOR, Rows, along, bound, tolerance};
+use super::{EXPONENT, OF_A_TENSOR, Rows, along, bound};
 use crate::Fact::*;
 use crate::InPlaceTakes::*;
 use crate::NumberAs;
@@ -23,9 +23,18 @@ pub const FULL: &str = "full";
 pub const CLONE: &str = "clone";
 
 pub(super) const ROWS: Rows = &[
-    ("abs", &[NeverFails, Shape(Same), InPlace, ProgramCall]),
-    ("acos", &[InPlace]),
-    ("acosh", &[InPlace]),
+    (
+        "abs",
+        &[
+            ForgetsResult,
+            NeverFails,
+            Shape(Same),
+            InPlaceCopies,
+            ProgramCall,
+        ],
+    ),
+    ("acos", &[ForgetsResult, InPlace]),
+    ("acosh", &[ForgetsResult, InPlaceCopies]),
     (
         "__add__",
         &[ForgetsResult, ForgetsArguments, Shape(Broadcast)],
@@ -43,11 +52,9 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("addmm", &[InPlace]),
-    ("allclose", &[tolerance(2, "rtol"), tolerance(3, "atol")]),
-    ("__and__", &[Shape(Broadcast)]),
-    ("asin", &[InPlace]),
-    ("asinh", &[InPlace]),
+    ("addmm", &[ForgetsResult, InPlace]),
+    ("asin", &[ForgetsResult, InPlaceCopies]),
+    ("asinh", &[ForgetsResult, InPlaceCopies]),
     (
         ASSIGN,
         &[
@@ -59,28 +66,25 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("atan", &[InPlace]),
-    ("atanh", &[InPlace]),
+    ("atan", &[ForgetsResult, InPlaceCopies]),
+    ("atanh", &[ForgetsResult, InPlaceCopies]),
     ("baddbmm", &[InPlace]),
-    ("bitwise_and", &[Shape(Broadcast), InPlace]),
-    ("bitwise_invert", &[InPlace]),
-    ("bitwise_left_shift", &[InPlace]),
-    ("bitwise_not", &[Shape(Same), InPlace]),
-    ("bitwise_or", &[Shape(Broadcast), InPlace]),
-    ("bitwise_right_shift", &[InPlace]),
-    ("bitwise_xor", &[Shape(Broadcast), InPlace]),
     ("bmm", &[Shape(MatMul)]),
-    ("ceil", &[Shape(Same), InPlace]),
-    ("clamp", &[InPlace, InPlaceBoundedByFloat]),
+    ("ceil", &[ForgetsResult, Shape(Same), InPlaceCopies]),
+    (
+        "clamp",
+        &[ForgetsResult, InPlaceCopies, InPlaceBoundedByFloat],
+    ),
     (
         "clip",
         &[
+            ForgetsResult,
             NeverFails,
             Shape(Same),
             Number(1, "min", NumberAs::First),
             Number(2, "max", NumberAs::First),
             Named(0, "x"),
-            InPlace,
+            InPlaceCopies,
             InPlaceBoundedByFloat,
             InPlaceOfExisting(BoundsOfFloats),
             bound(1, "min"),
@@ -105,40 +109,33 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("copy", &[InPlaceOfExisting(Alike)]),
-    ("copysign", &[InPlace, InPlaceOneDType]),
-    ("cos", &[Shape(Same), InPlace]),
-    ("cosh", &[InPlace]),
-    ("cumprod", &[InPlaceApart]),
-    ("cumsum", &[Shape(Same), InPlaceApart]),
-    ("digamma", &[InPlace]),
-    ("div", &[InPlace, InPlaceOneDType]),
+    ("copysign", &[ForgetsResult, InPlaceCopies, InPlaceOneDType]),
+    ("cos", &[ForgetsResult, Shape(Same), InPlace]),
+    ("cosh", &[ForgetsResult, InPlaceCopies]),
+    ("cumprod", &[InPlaceApart, InPlaceCopies]),
+    (
+        "cumsum",
+        &[ForgetsResult, Shape(Same), InPlaceApart, InPlaceCopies],
+    ),
+    ("digamma", &[ForgetsResult, InPlaceCopies]),
+    ("div", &[InPlaceCopies, InPlaceOneDType]),
     (
         "divide",
         &[
             NeverFails,
             Shape(Broadcast),
-            InPlace,
+            InPlaceCopies,
             InPlaceOneDType,
             ProgramCall,
         ],
     ),
-    ("__eq__", &[Shape(Broadcast)]),
-    (
-        "equal",
-        &[
-            Shape(Broadcast),
-            InPlaceCompares,
-            InPlaceOneDType,
-            InPlaceOfTensors,
-        ],
-    ),
-    ("erf", &[Shape(Same), InPlace]),
-    ("erfinv", &[InPlace]),
+    ("erf", &[ForgetsResult, Shape(Same), InPlaceCopies]),
+    ("erfinv", &[InPlaceCopies]),
     (
         "exp",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
     ),
-    ("expm1", &[InPlace]),
+    ("expm1", &[InPlaceCopies]),
     (
         "eye",
         &[
@@ -153,13 +150,21 @@ pub(super) const ROWS: Rows = &[
     ("flip", &[Shape(Same), WholeFrom(1), along(1, "axis")]),
     ("float_power", &[EXPONENT]),
     ("float_power_", &[EXPONENT]),
-    ("floor", &[Shape(Same), InPlace]),
+    ("floor", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     (
         "floor_divide",
         &[InPlace, InPlaceOneDType, InPlaceOfTensors],
     ),
-    ("floor_mod", &[InPlace, InPlaceOneDType, InPlaceOfTensors]),
-    ("frac", &[InPlace]),
+    (
+        "floor_mod",
+        &[
+            ForgetsResult,
+            InPlaceCopies,
+            InPlaceOneDType,
+            InPlaceOfTensors,
+        ],
+    ),
+    ("frac", &[ForgetsResult, InPlaceCopies]),
     (
         FULL,
         &[
@@ -189,26 +194,17 @@ pub(super) const ROWS: Rows = &[
             Named(2, "dtype"),
         ],
     ),
-    ("gammaln", &[InPlace]),
+    ("gammaln", &[ForgetsResult, InPlaceCopies]),
     ("gather", &[Shape(Gather)]),
     ("gcd", &[InPlace]),
-    ("__ge__", &[Shape(Broadcast)]),
     ("getitem", &[NeverFailsAlone]),
-    (
-        "greater_equal",
-        &[Shape(Broadcast), InPlaceCompares, InPlaceOneDType],
-    ),
-    (
-        "greater_than",
-        &[Shape(Broadcast), InPlaceCompares, InPlaceOneDType],
-    ),
-    ("__gt__", &[Shape(Broadcast)]),
     ("hypot", &[InPlace, InPlaceOneDType]),
-    ("i0", &[InPlace]),
-    ("index_add", &[InPlaceApart]),
+    ("i0", &[ForgetsResult, InPlaceCopies]),
+    ("index_add", &[ForgetsResult, InPlaceApart]),
     (
         "index_fill",
         &[
+            ForgetsResult,
             InPlaceApart,
             InPlaceNumberAt(2),
             Differs(3, "value", Unlike::Tensors, "with a tensor for a value"),
@@ -216,44 +212,36 @@ pub(super) const ROWS: Rows = &[
     ),
     ("index_put", &[InPlaceApart]),
     ("index_select", &[Shape(Gather)]),
-    ("__invert__", &[Shape(Same)]),
-    ("isclose", &[tolerance(2, "rtol"), tolerance(3, "atol")]),
-    ("isfinite", &[Shape(Same)]),
-    ("isinf", &[Shape(Same)]),
-    ("isnan", &[Shape(Same)]),
     ("lcm", &[InPlace]),
-    ("ldexp", &[InPlace]),
-    ("__le__", &[Shape(Broadcast)]),
+    ("ldexp", &[ForgetsResult, InPlaceCopies]),
     (
         "lerp",
-        &[Number(2, "weight", NumberAs::First), Named(0, "x"), InPlace],
+        &[
+            Number(2, "weight", NumberAs::First),
+            Named(0, "x"),
+            InPlaceCopies,
+        ],
     ),
-    ("less", &[InPlaceCompares, InPlaceOneDType]),
-    (
-        "less_equal",
-        &[Shape(Broadcast), InPlaceCompares, InPlaceOneDType],
-    ),
-    (
-        "less_than",
-        &[Shape(Broadcast), InPlaceCompares, InPlaceOneDType],
-    ),
-    ("lgamma", &[InPlace]),
-    ("log", &[Shape(Same), InPlace, ProgramCall]),
-    ("log10", &[InPlace]),
-    ("log1p", &[InPlace]),
-    ("log2", &[InPlace]),
-    ("logical_and", &[Shape(Broadcast), InPlace]),
-    ("logical_not", &[Shape(Same), InPlace]),
-    ("logical_or", &[Shape(Broadcast), InPlace]),
-    ("logical_xor", &[Shape(Broadcast), InPlace]),
-    ("logit", &[InPlace]),
-    ("__lt__", &[Shape(Broadcast)]),
+    ("lgamma", &[ForgetsResult, InPlaceCopies]),
+    ("log", &[ForgetsResult, Shape(Same), InPlace, ProgramCall]),
+    ("log10", &[ForgetsResult, InPlaceCopies]),
+    ("log1p", &[ForgetsResult, InPlaceCopies]),
+    ("log2", &[ForgetsResult, InPlaceCopies]),
+    ("logit", &[ForgetsResult, InPlaceCopies]),
     ("lu_unpack", &[AllOrNothing]),
     (
         "masked_fill",
-        &[Number(2, "value", NumberAs::First), Named(0, "x"), InPlace],
+        &[
+            ForgetsResult,
+            Number(2, "value", NumberAs::First),
+            Named(0, "x"),
+            InPlaceCopies,
+        ],
     ),
-    ("masked_scatter", &[InPlaceApart]),
+    (
+        "masked_scatter",
+        &[ForgetsResult, InPlaceApart, InPlaceCopies],
+    ),
     ("__matmul__", &[ForgetsResult, Shape(MatMul)]),
     (
         "matmul",
@@ -273,14 +261,25 @@ pub(super) const ROWS: Rows = &[
     ("meshgrid", &[AllOrNothing]),
     ("minimum", &[NeverFails, Shape(Broadcast), ProgramCall]),
     ("mm", &[Shape(MatMul)]),
-    ("mod", &[InPlace, InPlaceOneDType, InPlaceOfTensors]),
+    (
+        "mod",
+        &[
+            ForgetsResult,
+            InPlaceCopies,
+            InPlaceOneDType,
+            InPlaceOfTensors,
+        ],
+    ),
     (
         "__mul__",
         &[ForgetsResult, ForgetsBesideNumber, Shape(Broadcast)],
     ),
-    ("mul", &[NeverFails, InPlace, InPlaceOneDType]),
+    (
+        "mul",
+        &[ForgetsResult, NeverFails, InPlace, InPlaceOneDType],
+    ),
     ("multi_dot", &[OF_A_TENSOR]),
-    ("multigammaln", &[InPlace]),
+    ("multigammaln", &[ForgetsResult, InPlaceCopies]),
     (
         "multiply",
         &[
@@ -293,23 +292,23 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("nan_to_num", &[InPlace]),
+    ("nan_to_num", &[ForgetsResult, InPlaceCopies]),
     (
         "nanquantile",
         &[Differs(1, "q", Unlike::Tensor, "where a tensor says")],
     ),
-    ("__ne__", &[Shape(Broadcast)]),
     ("__neg__", &[ForgetsArguments, Shape(Same)]),
-    ("neg", &[NeverFails, Shape(Same), InPlace]),
-    ("negative", &[NeverFails]),
     (
-        "not_equal",
-        &[Shape(Broadcast), InPlaceCompares, InPlaceOneDType],
+        "neg",
+        &[ForgetsResult, NeverFails, Shape(Same), InPlaceCopies],
     ),
+    ("negative", &[NeverFails]),
     ("ones_like", &[Shape(Same)]),
-    ("__or__", &[Shape(Broadcast)]),
-    ("polygamma", &[InPlace]),
-    ("pow", &[InPlace, InPlaceNumberAt(0), EXPONENT]),
+    ("polygamma", &[ForgetsResult, InPlaceCopies]),
+    (
+        "pow",
+        &[ForgetsResult, InPlace, InPlaceNumberAt(0), EXPONENT],
+    ),
     ("__pow__", &[EXPONENT]),
     ("pow_", &[EXPONENT]),
     ("put_along_axis", &[InPlaceApart]),
@@ -326,14 +325,22 @@ pub(super) const ROWS: Rows = &[
     ),
     ("radd", &[NeverFails]),
     ("reciprocal", &[InPlaceForgets]),
-    ("remainder", &[InPlace, InPlaceOneDType, InPlaceOfTensors]),
-    ("renorm", &[InPlace]),
+    (
+        "remainder",
+        &[
+            ForgetsResult,
+            InPlaceCopies,
+            InPlaceOneDType,
+            InPlaceOfTensors,
+        ],
+    ),
+    ("renorm", &[ForgetsResult, InPlaceCopies]),
     (
         "__rmul__",
         &[ForgetsResult, ForgetsBesideNumber, Shape(Broadcast)],
     ),
     ("rmul", &[NeverFails]),
-    ("round", &[Shape(Same), InPlace]),
+    ("round", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     ("__rpow__", &[EXPONENT]),
     (
         "rsqrt",
@@ -360,17 +367,20 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("scatter", &[InPlaceApart]),
+    ("scatter", &[ForgetsResult, InPlaceApart, InPlaceCopies]),
     ("scatter_add", &[InPlaceApart]),
     ("set_item", &[ForgetsResult, Shape(Same)]),
     ("sign", &[Shape(Same)]),
-    ("sin", &[Shape(Same), InPlace]),
-    ("sinh", &[InPlace]),
+    ("sin", &[ForgetsResult, Shape(Same), InPlace]),
+    ("sinh", &[ForgetsResult, InPlaceCopies]),
     (
         "sqrt",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
     ),
-    ("square", &[NeverFails, Shape(Same), InPlace, ProgramCall]),
+    (
+        "square",
+        &[ForgetsResult, NeverFails, Shape(Same), InPlace, ProgramCall],
+    ),
     (
         "stack",
         &[
@@ -385,7 +395,10 @@ pub(super) const ROWS: Rows = &[
         "__sub__",
         &[ForgetsResult, ForgetsArguments, Shape(Broadcast)],
     ),
-    ("sub", &[NeverFails, InPlace, InPlaceOneDType]),
+    (
+        "sub",
+        &[ForgetsResult, NeverFails, InPlaceCopies, InPlaceOneDType],
+    ),
     (
         "subtract",
         &[
@@ -400,8 +413,8 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("sum", &[ForgetsResult, ForgetsArguments, NeverFails]),
-    ("tan", &[InPlace]),
-    ("thresholded_relu", &[InPlace]),
+    ("tan", &[ForgetsResult, InPlaceCopies]),
+    ("thresholded_relu", &[ForgetsResult, InPlaceCopies]),
     (
         "tile",
         &[
@@ -419,11 +432,27 @@ pub(super) const ROWS: Rows = &[
             Differs(1, "k", Unlike::Tensor, "of a number that is a tensor"),
         ],
     ),
-    ("tril", &[Shape(Same), InPlace, MayHaveUnknownDims]),
-    ("triu", &[Shape(Same), InPlace, MayHaveUnknownDims]),
+    (
+        "tril",
+        &[
+            ForgetsResult,
+            Shape(Same),
+            InPlaceCopies,
+            MayHaveUnknownDims,
+        ],
+    ),
+    (
+        "triu",
+        &[
+            ForgetsResult,
+            Shape(Same),
+            InPlaceCopies,
+            MayHaveUnknownDims,
+        ],
+    ),
     ("__truediv__", &[ForgetsBesideNumber, Shape(Broadcast)]),
     ("truediv", &[NeverFails]),
-    ("trunc", &[InPlace]),
+    ("trunc", &[ForgetsResult, InPlaceCopies]),
     ("unstack", &[AllOrNothing, ProgramShares]),
     (
         WHERE,
@@ -436,7 +465,6 @@ pub(super) const ROWS: Rows = &[
             MayHaveUnknownDims,
         ],
     ),
-    ("__xor__", &[Shape(Broadcast)]),
     ("zero", &[InPlaceOfExisting(Nothing)]),
     ("zeros_like", &[Shape(Same)]),
 ];

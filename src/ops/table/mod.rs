@@ -2,6 +2,7 @@
 
 mod functional;
 mod layers;
+mod logic;
 mod making;
 mod math;
 mod programs;
@@ -21,6 +22,7 @@ pub fn rows() -> impl Iterator<Item = (&'static str, &'static [Fact])> {
     [
         views::ROWS,
         math::ROWS,
+        logic::ROWS,
         functional::ROWS,
         layers::ROWS,
         making::ROWS,

@@ -83,7 +83,19 @@ pub(super) const ROWS: Rows = &[
     ("mH", &[View]),
     ("moveaxis", &[CheapView]),
     ("mT", &[CheapView]),
-    ("narrow", &[View]),
+    // Eager mode goes back through the strides of its operand.
+    (
+        "narrow",
+        &[
+            View,
+            Differs(
+                0,
+                "input",
+                Unlike::MayHaveGaps,
+                "of a tensor that may have gaps",
+            ),
+        ],
+    ),
     ("permute", &[CheapView, along(1, "perm")]),
     ("ravel", &[View]),
     ("real", &[View, ProgramShares]),

@@ -156,3 +156,26 @@ def test_leaves_that_go_are_forgotten():
         translated(x).backward()
         assert x.grad.stop_gradient is False
     assert sot.stats(translated).graphs == 1
+
+
+EMPTY = {
+    "sum": lambda x: (x * 2 + 1).sum(),
+    "norm": lambda x: x.exp().norm(),
+    "rows joined": lambda x: paddle.concat([x, x]).tanh().sum(),
+    "mask": lambda x: x[x > 0].sum() + x.mean(),
+}
+
+
+@pytest.mark.parametrize("shape", [[0], [0, 3], [2, 0, 3]])
+@pytest.mark.parametrize("name", EMPTY)
+def test_the_gradient_of_a_leaf_without_numbers_says_what_it_does_in_eager_mode(name, shape):
+    translated = translate(lambda x: EMPTY[name](x))
+
+    def gradient(call):
+        leaf = paddle.zeros(shape)
+        leaf.stop_gradient = False
+        call(leaf).backward()
+        return leaf.grad.shape, leaf.grad.stop_gradient, leaf.grad.is_leaf, leaf.grad.dtype
+
+    for _ in range(2):
+        assert gradient(translated) == gradient(EMPTY[name])

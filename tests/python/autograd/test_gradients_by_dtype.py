@@ -135,3 +135,18 @@ def test_what_eager_mode_refuses():
     for call in (product, sot.to_static(product, min_graph_size=0)):
         with pytest.raises(NotImplementedError, match="complex64"):
             gradients(call, [complexes(3, 3), doubles(3, 3)])
+
+
+@pytest.mark.parametrize("of", [0, 1])
+def test_eigenvalues_of_a_real_matrix_give_it_a_real_gradient(of):
+    """That of a program is complex where only one of the two results has one."""
+
+    def function(x):
+        return paddle.linalg.eig(x * 2)[of].abs() * 3
+
+    translated = sot.to_static(function, min_graph_size=0)
+    matrix = floats(4, 4) + 3 * np.eye(4, dtype="float32")
+    (result, (wanted,)), (ours, (gradient,)) = (gradients(f, [matrix]) for f in (function, translated))
+    assert gradient.dtype == wanted.dtype == np.float32
+    assert (ours.tobytes(), gradient.tobytes()) == (result.tobytes(), wanted.tobytes())
+    assert sum(it.count for it in sot.stats(translated).graph_breaks) == 1

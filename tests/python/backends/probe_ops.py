@@ -168,6 +168,21 @@ def outcome(function: Callable, *args: Any, **kwargs: Any) -> paddle.Tensor | No
     return result if isinstance(result, paddle.Tensor) else None
 
 
+def gradient(function: Callable, given: list[Any], named: dict[str, Any]) -> bytes | str | None:
+    """That of the first operand, which the call may change; None where the call does not make a tensor like it."""
+    leaf = given[0].detach()
+    leaf.stop_gradient = False
+    operand = leaf * 1
+    result = outcome(function, operand, *given[1:], **named)
+    if result is None or (result.shape, result.dtype, result.stop_gradient) != (leaf.shape, leaf.dtype, False):
+        return None
+    try:
+        (found,) = paddle.grad((result * result).sum(), leaf, allow_unused=True)
+    except RuntimeError as error:
+        return type(error).__name__
+    return None if found is None else found.numpy().tobytes()
+
+
 def tensors(items: Any) -> list[paddle.Tensor]:
     if isinstance(items, paddle.Tensor):
         return [items]
@@ -215,6 +230,7 @@ class Probe:
         yield from self.saved(row)
         yield from self.named(row)
         yield from self.in_place(row)
+        yield from self.gradients_in_place(row)
         yield from self.several(row)
 
     def calls(self, row: Row) -> Iterator[tuple[Callable, list[Any], dict[str, Any], Any]]:
@@ -280,6 +296,17 @@ class Probe:
                     yield f"{said[0]}: {row.name}_ of {dtype} fails with {args[1:]} {kwargs}"
                 elif not bool(((target == wanted) | (target != target)).all()):
                     yield f"{said[0]}: {row.name}_ of {dtype} gives other numbers with {args[1:]} {kwargs}"
+
+    def gradients_in_place(self, row: Row) -> Iterator[str]:
+        method = getattr(paddle.Tensor, f"{row.name}_", None)
+        if method is None or not row.has("InPlaceForgets", "InPlaceCopies"):
+            return
+        for function, given, named, _ in self.calls(row):
+            if not isinstance(given[0], paddle.Tensor) or not takes(row, given, named):
+                continue
+            wanted = gradient(function, given, named)
+            if wanted is not None and gradient(method, given, named) != wanted:
+                yield f"InPlaceForgets or InPlaceCopies: {row.name}_ has another gradient with {given[1:]} {named}"
 
     def several(self, row: Row) -> Iterator[str]:
         if not row.has("OneKernel", "AllOrNothing"):

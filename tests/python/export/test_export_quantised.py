@@ -15,6 +15,8 @@ import paddle_sot_rs as sot
 import pytest
 from paddle import inference, nn
 from paddle.nn.quant import Stub
+from paddle.nn.quant.lsq import FakeQuantActLSQPlus, FakeQuantWeightLSQPlus
+from paddle.nn.quant.quant_layers import MAOutputScaleLayer, QuantizedConv2D, QuantStub
 from paddle.quantization import PTQ, QAT, QuantConfig
 from paddle.quantization.base_quanter import BaseQuanter
 from paddle.quantization.factory import QuanterFactory
@@ -131,6 +133,30 @@ def by_imperative(kind: str) -> Any:
     return net
 
 
+def learnt(batch_init: int = 2) -> Any:
+    """LSQ: scales are set in the first calls and learnt in the others."""
+    weights = dict(per_channel=True, channel_num=2, batch_init=batch_init)
+
+    def first(net: Any) -> Any:
+        return QuantizedConv2D(
+            net.first,
+            weight_quant_layer=lambda: FakeQuantWeightLSQPlus(8, **weights),
+            act_quant_layer=lambda: FakeQuantActLSQPlus(8, batch_init=batch_init),
+        )
+
+    net = Net()
+    net.first, net.stub = first(net), FakeQuantActLSQPlus(8, symmetric=True, batch_init=batch_init)
+    trained(net).eval()
+    return net
+
+
+def averaged() -> Any:
+    net = Net()
+    net.stub, net.last = QuantStub(), MAOutputScaleLayer(net.last)
+    trained(net).eval()
+    return net
+
+
 NETWORKS: dict[str, Callable[[], Any]] = {
     "calibrating": lambda: after_training(converts=False),
     "converted": after_training,
@@ -145,6 +171,8 @@ NETWORKS: dict[str, Callable[[], Any]] = {
     "aware, with its weights": lambda: aware(factory(WithZeroPoints), True, remain_weight=True),
     "imperative": lambda: by_imperative("abs_max"),
     "imperative, of channels": lambda: by_imperative("channel_wise_abs_max"),
+    "learnt": learnt,
+    "averaged": averaged,
 }
 
 
@@ -186,6 +214,25 @@ def test_a_network_in_training_is_saved_as_one_that_learns_nothing(tmp_path: Any
     net.eval()
     for _ in range(2):
         assert loaded(images(3)).tolist() == net(images(3)).tolist()
+
+
+def test_a_quanter_that_still_sets_its_scales_is_refused(tmp_path: Any) -> None:
+    with pytest.raises(sot.GraphBreakError, match="sets its scales"):
+        sot.save(
+            learnt(batch_init=20),
+            os.fspath(tmp_path / "net"),
+            input_spec=[InputSpec([None, 1, 4, 4], "float32", "x")],
+        )
+
+
+def test_averages_in_training_are_saved_as_those_that_learn_nothing(tmp_path: Any) -> None:
+    net = averaged()
+    net.train()
+    before = {name: value.tolist() for name, value in net.state_dict().items()}
+    sot.save(net, os.fspath(tmp_path / "net"), input_spec=[InputSpec([None, 1, 4, 4], "float32", "x")])
+    assert {name: value.tolist() for name, value in net.state_dict().items()} == before
+    net.eval()
+    assert paddle.jit.load(os.fspath(tmp_path / "net"))(images(3)).tolist() == net(images(3)).tolist()
 
 
 def test_a_converted_network_is_frozen() -> None:

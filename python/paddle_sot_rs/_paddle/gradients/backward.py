@@ -43,7 +43,9 @@ _TAKE_NONE = frozenset(("pd_op.svd",)) | TAKE_NONE
 # dtype of the operands.
 _SAY_FLOATS = frozenset(("pd_op.multi_dot", "pd_op.multiplex"))
 
-REGIONS = ("pd_op.if", "pd_op.while", "pd_op.pylayer")
+# A PyLayer, or a block of `recompute`.
+CUSTOM = "pd_op.pylayer"
+REGIONS = ("pd_op.if", "pd_op.while", CUSTOM)
 
 # On operations of a gradient that does not look after what it keeps.
 UNVERSIONED = "sot_unversioned"

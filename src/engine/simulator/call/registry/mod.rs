@@ -251,9 +251,7 @@ impl Action {
             Self::Simulate(handler) => handler(t, args, kwargs).map(Some),
             Self::Fold => folded(t, object, args, kwargs).map(Some),
             Self::Polyfill(name) => {
-                let polyfill =
-                    t.py.module("paddle_sot_rs._graph.polyfills")?
-                        .getattr(name)?;
+                let polyfill = polyfill(t, name)?;
                 let mut kwargs = kwargs.to_vec();
                 if object.is_exact_instance_of::<PyFunction>() {
                     let names = polyfill.getattr("__kwdefaults__")?;
@@ -276,6 +274,26 @@ impl Action {
             Self::Context(_) | Self::NumPy { .. } => Ok(None),
         }
     }
+}
+
+fn polyfill<'py>(t: &Tracer<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    t.py.module("paddle_sot_rs._graph.polyfills")?.getattr(name)
+}
+
+/// What follows one of two polyfills: an exported program learns nothing, a call does.
+fn learns(
+    t: &mut Tracer<'_>,
+    (learning, frozen): (&str, &str),
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let name = match t.options.varies.guards_outcomes {
+        true => learning,
+        false => frozen,
+    };
+    let polyfill = polyfill(t, name)?;
+    let polyfill = t.constant(&polyfill);
+    call(t, polyfill, args, kwargs)
 }
 
 fn folded<'py>(

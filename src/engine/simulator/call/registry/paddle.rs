@@ -13,7 +13,7 @@ use crate::simulator::{
 use crate::variables::{Kind, StandIn, VarId};
 
 use super::Action::{Context, Fold, Polyfill, Simulate, Statement};
-use super::Row;
+use super::{Row, learns};
 
 pub(super) const ROWS: &[Row] = &[
     ("paddle", "no_grad", Context(contexts::no_grad)),
@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         "paddle_sot_rs._graph.quantisers",
-        "quantise dequantise fake_by_average fake_by_largest fake_by_channel",
+        "quantise dequantise fake_by_average fake_by_largest fake_by_channel observe_by_average",
         Statement,
     ),
     (
@@ -89,19 +89,20 @@ pub(super) const ROWS: &[Row] = &[
         "FakeQuantChannelWiseAbsMax.forward",
         Polyfill("old_fake_by_channel"),
     ),
-    // The scales that it writes need a gradient in eager mode from then on.
     (
         "paddle.nn.quant.quant_layers",
         "MovingAverageAbsMaxScale.forward",
-        Simulate(|t, a, k| match (a, k) {
-            ([_, input], []) if !t.options.varies.guards_outcomes => {
-                tensors::control(t, "new_tensor", &[*input])
-            }
-            _ => t.stop(
-                BreakKind::InplaceTensor,
-                "MovingAverageAbsMaxScale writes its scales",
-            ),
-        }),
+        Polyfill("observe_by_average"),
+    ),
+    (
+        "paddle.nn.quant.lsq",
+        "FakeQuantActLSQPlus.forward",
+        Simulate(|t, a, k| learns(t, ("lsq_of_activations", "frozen_lsq_of_activations"), a, k)),
+    ),
+    (
+        "paddle.nn.quant.lsq",
+        "FakeQuantWeightLSQPlus.forward",
+        Simulate(|t, a, k| learns(t, ("lsq_of_weights", "frozen_lsq_of_weights"), a, k)),
     ),
     (
         "paddle",

@@ -9,6 +9,7 @@ pub(super) fn is_form(form: &str) -> bool {
             fact,
             Fact::InPlace
                 | Fact::InPlaceForgets
+                | Fact::InPlaceCopies
                 | Fact::InPlaceApart
                 | Fact::InPlaceCompares
                 | Fact::InPlaceReforms
@@ -17,9 +18,9 @@ pub(super) fn is_form(form: &str) -> bool {
     facts(form).iter().any(has_form)
 }
 
-/// Whether its gradient needs nothing of what the tensor was.
-pub(super) fn forgets(form: &str) -> bool {
-    knows(form, Fact::InPlaceForgets) || reforms(form)
+/// Whether its gradient needs nothing of what the tensor was, or has a copy of it.
+pub(super) fn goes_back(form: &str) -> bool {
+    knows(form, Fact::InPlaceForgets) || knows(form, Fact::InPlaceCopies) || reforms(form)
 }
 
 /// Whether the result may have another shape or dtype, and a gradient that needs no numbers.

@@ -35,7 +35,7 @@ pub use gradient_flags::set_stop_gradient;
 pub use items::set_item;
 
 use checks::takes_less;
-use forms::{changes_type, draws, forgets, is_followed, is_form};
+use forms::{changes_type, draws, goes_back, is_followed, is_form};
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
 pub fn method(
@@ -252,6 +252,7 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 /// Whether the form in place may do something else than the operation with these.
 fn differs(t: &mut Tracer<'_>, tensor: VarId, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
     reads_itself(t, tensor, form, args, kwargs)
+        || keeps_itself(t, tensor, form, args, kwargs)
         || takes_numbers(t, form, args, kwargs)
         || takes_less(t, tensor, form, args, kwargs)
 }
@@ -272,6 +273,22 @@ fn reads_itself(
     given
         .into_iter()
         .any(|arg| (apart || arg != tensor) && alias_analysis::root(&t.vars, arg) == tensor)
+}
+
+/// Whether eager mode keeps a copy of the tensor for the gradient, and the tensor itself as another
+/// argument: the way back finds it changed.
+fn keeps_itself(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> bool {
+    let named = kwargs.iter().map(|(_, value)| *value);
+    let given = arguments::parts(t, args.iter().copied().chain(named));
+    knows(form, Fact::InPlaceCopies)
+        && given.contains(&tensor)
+        && tensors::meta_of(t, tensor).is_none_or(|meta| !meta.stop_gradient)
 }
 
 /// Whether the form in place takes numbers where the other takes tensors too.
@@ -354,7 +371,7 @@ fn is_captured(t: &mut Tracer<'_>, tensor: VarId, form: &str) -> Step<bool> {
         return Ok(true);
     }
     // Without gradients, the tensor keeps the history of what it was.
-    let differentiable = is_item || forgets(form);
+    let differentiable = is_item || goes_back(form);
     Ok(t.grad.enabled && differentiable && Statements::of_graph(t).make_and_forget(t, symbol))
 }
 
@@ -420,6 +437,11 @@ fn give_up(t: &mut Tracer<'_>, views: Vec<VarId>) {
 
 /// `tensor` is what the form made of it from now on. `None` when it cannot be.
 fn put(t: &mut Tracer<'_>, tensor: VarId, form: &str, result: VarId) -> Step<Option<VarId>> {
+    let mut flows = |id| tensors::meta_of(t, id).is_some_and(|meta| !meta.stop_gradient);
+    if flows(tensor) && !flows(result) {
+        // In eager mode the tensor keeps the history of what it was.
+        return Ok(None);
+    }
     match changes_type(form) {
         true => reform(t, tensor, result),
         false => replace(t, tensor, result),
