@@ -44,8 +44,15 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("addmm", &[InPlace]),
+    ("all", &[Shape(Reduced)]),
     ("allclose", &[tolerance(2, "rtol"), tolerance(3, "atol")]),
+    ("amax", &[Shape(Reduced)]),
+    ("amin", &[Shape(Reduced)]),
     ("__and__", &[Shape(Broadcast)]),
+    ("any", &[Shape(Reduced)]),
+    ("argmax", &[Shape(Reduced)]),
+    ("argmin", &[Shape(Reduced)]),
+    ("argsort", &[Shape(Same)]),
     ("asin", &[InPlace]),
     ("asinh", &[InPlace]),
     (
@@ -108,7 +115,7 @@ pub(super) const ROWS: Rows = &[
     ("copysign", &[InPlace, InPlaceOneDType]),
     ("cos", &[Shape(Same), InPlace]),
     ("cosh", &[InPlace]),
-    ("cumprod", &[InPlaceApart]),
+    ("cumprod", &[Shape(Same), InPlaceApart]),
     ("cumsum", &[Shape(Same), InPlaceApart]),
     ("digamma", &[InPlace]),
     ("div", &[InPlace, InPlaceOneDType]),
@@ -209,6 +216,7 @@ pub(super) const ROWS: Rows = &[
     (
         "index_fill",
         &[
+            Shape(Same),
             InPlaceApart,
             InPlaceNumberAt(2),
             Differs(3, "value", Unlike::Tensors, "with a tensor for a value"),
@@ -263,6 +271,7 @@ pub(super) const ROWS: Rows = &[
     (
         "mean",
         &[
+            Shape(Reduced),
             ForgetsResult,
             ForgetsArguments,
             NeverFails,
@@ -293,7 +302,8 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("nan_to_num", &[InPlace]),
+    ("logsumexp", &[Shape(Reduced)]),
+    ("nan_to_num", &[Shape(Same), InPlace]),
     (
         "nanquantile",
         &[Differs(1, "q", Unlike::Tensor, "where a tensor says")],
@@ -374,6 +384,7 @@ pub(super) const ROWS: Rows = &[
     (
         "stack",
         &[
+            Shape(Stack),
             ForgetsResult,
             ForgetsArguments,
             NeverFailsAlone,
@@ -399,12 +410,17 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("sum", &[ForgetsResult, ForgetsArguments, NeverFails]),
+    (
+        "sum",
+        &[Shape(Reduced), ForgetsResult, ForgetsArguments, NeverFails],
+    ),
+    ("sort", &[Shape(Same)]),
     ("tan", &[InPlace]),
     ("thresholded_relu", &[InPlace]),
     (
         "tile",
         &[
+            Shape(Tile),
             ForgetsArguments,
             NeverFailsAlone,
             MayHaveUnknownDims,
@@ -414,6 +430,7 @@ pub(super) const ROWS: Rows = &[
     (
         "topk",
         &[
+            Shape(TopK),
             Least(1, "k", 1),
             MayHaveUnknownDims,
             Differs(1, "k", Unlike::Tensor, "of a number that is a tensor"),
