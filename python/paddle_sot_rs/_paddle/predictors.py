@@ -43,7 +43,9 @@ def prepare(block, inputs, outputs=()):
         elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
             _open_scale(op, inputs[0])
         elif op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS):
+            # It is gone then, and has no blocks.
             _compute_in_doubles(op, outputs)
+            continue
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op)
         for inner in blocks_of(op):
