@@ -28,6 +28,7 @@ _JOINED = frozenset(
 )
 _ONEDNN = (paddle.float32, paddle.bfloat16)
 _SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
+_PAD = "pd_op.pad"
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
 
@@ -42,7 +43,7 @@ def prepare(block, inputs, outputs=()):
             _open(op, inputs[0])
         elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
             _open_scale(op, inputs[0])
-        elif op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS):
+        elif op.name() == _PAD or op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS):
             # It is gone then, and has no blocks.
             _compute_in_doubles(op, outputs)
             continue
@@ -82,7 +83,8 @@ def _open_scale(op, given):
 
 
 def _compute_in_doubles(op, outputs):
-    """Rows that come and go: all of them may be empty, which ends the process or fails in oneDNN's kernels.
+    """Rows that come and go, all of which may be empty, and `pad`: oneDNN's kernels fail, end the process or write
+    where they may not.
 
     Those take no doubles.
     """
@@ -91,7 +93,10 @@ def _compute_in_doubles(op, outputs):
         return
     pir.set_insertion_point(op)
     given = op.operand_source(0)
-    if op.name() == "pd_op.concat":
+    if op.name() == _PAD:
+        doubles = _C_ops.cast(given, paddle.float64)
+        made = _C_ops.pad(doubles, op.attrs()["paddings"], op.operand_source(1))
+    elif op.name() == "pd_op.concat":
         values = given.get_defining_op().operands_source()
         made = _C_ops.concat([_C_ops.cast(value, paddle.float64) for value in values], op.operand_source(1))
     else:

@@ -96,3 +96,18 @@ def halves(x):
 def test_branches_whose_results_are_empty(tmp_path):
     """They get a row more on their way: to put empty tensors together ends the process in oneDNN's kernel."""
     equals_eager(halves, tmp_path, SHAPES)
+
+
+PADS = {
+    "behind": lambda x: F.pad(x, [0, 1]),
+    "before and behind": lambda x: F.pad(x, [1, 0, 2, 3], value=1.5).sum(-1),
+    "in a branch": lambda x: F.pad(x, [0, 1]) if x.shape[1] % 2 else x * 2,
+    "of four dims": lambda x: F.pad(x[None, None], [0, 1, 0, 1, 0, 1, 0, 1]) * 2,
+    "by a dim": lambda x: F.pad(x, [x.shape[0], 1]),
+}
+
+
+@pytest.mark.parametrize("name", PADS)
+def test_pads(name, tmp_path):
+    """oneDNN's kernel of `pad` writes where it may not: the process ended at once, or later on."""
+    equals_eager(PADS[name], tmp_path, [*SHAPES, (7, 7), (3, 8)])
