@@ -1,5 +1,5 @@
-//! Builtins that take all that something yields, where a program knows what that is: numbers that it
-//! computes, and generators that go over what it counts.
+//! Builtins that take all that something yields, where a program knows what that is: numbers that
+//! it computes, and generators that go over what it counts.
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::Arg;
