@@ -165,8 +165,32 @@ def _counts_openly(args, kwargs):
     return fits and (axis is None or type(axis) is int) and any(dim < 0 for dim in x.shape)
 
 
+def _has_step(key):
+    return isinstance(key, slice) and isinstance(key.step, Value)
+
+
+def _stepped(x, key):
+    """`x[key]` with slices whose steps the graph makes: Paddle asks those for their truth."""
+    keys = key if isinstance(key, tuple) else (key,)
+    x = x[tuple(slice(one.start, one.stop) if _has_step(one) else one for one in keys)]
+    axis = 0
+    for one in keys:
+        if _has_step(one):
+            check(one.step > 0)
+            x = paddle.index_select(x, paddle.arange(0, _sizes(x)[axis], one.step), axis)
+        axis += one is None or isinstance(one, slice)
+    return x
+
+
+def _steps_openly(args, kwargs):
+    keys = args[1] if len(args) == 2 and isinstance(args[1], tuple) else args[1:]
+    simple = all(one is None or type(one) is int or isinstance(one, slice) for one in keys)
+    return isinstance(args[0], Value) and simple and any(map(_has_step, keys)) and not kwargs
+
+
 # Functions by address, methods by name: when another one stands for them.
 _OTHERS = {
+    "__getitem__": (_steps_openly, _stepped),
     **dict.fromkeys((id(paddle.chunk), "chunk"), (_chunks_openly, _chunked)),
     **dict.fromkeys((id(paddle.topk), "topk"), (_counts_openly, _highest)),
     **dict.fromkeys((id(functional.pad), "pad"), (_has_open_paddings, _padded)),

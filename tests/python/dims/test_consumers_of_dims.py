@@ -72,8 +72,28 @@ CONSUMERS = {
     "lists": lambda x: x * ([x.shape[0], x.shape[1]] >= [x.shape[1], x.shape[0]]),
     "nothing": nothing_yielded,
 }
+
+
+def left_in_the_middle(x):
+    places = (i for i in range(x.shape[0]))
+    return x * any(i > 1 for i in range(x.shape[1])) + any(i == 2 for i in places) + sum(places)
+
+
+def written_at_the_end(x):
+    seen = []
+
+    def places(numbers):
+        for i in numbers:
+            yield i > 2
+        seen.append(1)
+
+    return x * any(places(iter(range(x.shape[0])))) + len(seen)
+
+
 # Refused, or right.
 HARDER = {
+    "a generator that is left": left_in_the_middle,
+    "a side effect at the end": written_at_the_end,
     "an iterator that goes on": stopped,
     "an exception behind": raised_behind,
     "a side effect behind": written_behind,

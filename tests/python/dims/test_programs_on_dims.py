@@ -19,7 +19,6 @@ REFUSED = {
     "math.hypot": "Python's digits are those of an algorithm of its own",
     "math.comb": "a function that the program does not compute",
     "bit_length": "a method of a number",
-    "steps": "the step of a slice",
     "text": "the length of a text of dims",
     "text_as_a_key": "the text of a dim as a key",
     "key_of_a_dict": "a dim as a key",
@@ -40,7 +39,7 @@ NOTHING_THERE = {
 # More than three translations over ten sizes, and why. Branches take one for each way.
 MORE_TRANSLATIONS = {
     **dict.fromkeys(("branch_on_both", "halved", "doubled", "any_of_dims", "recursive", "shape_in"), "ways"),
-    **dict.fromkeys(("bit_length", "steps", "numpy", "numpy.arange"), "a size in Python"),
+    **dict.fromkeys(("bit_length", "numpy", "numpy.arange"), "a size in Python"),
     **dict.fromkeys(("text", "text_as_a_key", "key_of_a_dict", "set_of_dims"), "a text or a key"),
     "early_return_of_a_loop": "a loop that `return` leaves",
 }

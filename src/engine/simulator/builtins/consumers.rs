@@ -12,6 +12,9 @@ use crate::simulator::{
 use crate::tracker::number::Type;
 use crate::variables::{CellVar, IterVar, Kind, VarId};
 
+/// What CPython calls the code of a generator expression.
+const GENERATOR_EXPRESSION: &str = "<genexpr>";
+
 /// The result of a consumer that a generator is given to which goes over what the graph counts;
 /// `None` for others.
 ///
@@ -32,17 +35,27 @@ pub fn of_generator(
     if frame.pc > 0 || !counted || !t.options.capture_control_flow {
         return Ok(None);
     }
+    // Python may stop in the middle: nothing but the loop may be in it.
+    let stops = consumer != Consumer::Sum;
+    if stops && &*frame.code.name != GENERATOR_EXPRESSION {
+        return Ok(None);
+    }
     let result = t.add(Kind::Cell(CellVar::Full(start)));
     frame.consumer = Some((consumer, result));
     t.frames.running.push(over);
     let exit = opcode_executor::run(t, &mut frame, false);
     t.frames.running.pop();
-    match exit? {
-        Exit::Return(_) => {}
-        Exit::Yield(_) | Exit::Next(_) => return refuse(t, "a generator that leaves a loop"),
+    match exit {
+        Ok(Exit::Return(_)) => {}
+        Ok(Exit::Yield(_) | Exit::Next(_)) => return refuse(t, "a generator that leaves a loop"),
+        Err(Stop::Raise(_)) => return refuse(t, "a generator that raises"),
+        Err(stop) => return Err(stop),
     }
-    let ended = Kind::Iter(IterVar::Ended { made_at });
-    t.vars.update(over, |var| var.kind = ended);
+    let left = match stops {
+        true => IterVar::Advanced,
+        false => IterVar::Ended { made_at },
+    };
+    t.vars.update(over, |var| var.kind = Kind::Iter(left));
     cell_get(t, result).map(Some)
 }
 
