@@ -43,6 +43,26 @@ pub enum ShapeRule {
     Unsqueeze,
     /// Slices, whole numbers, `None` and `...`.
     GetItem,
+    /// In the reverse order.
+    Reversed,
+    /// Without those that `axis` names, or with ones in their places.
+    Reduced,
+    /// Without those that `axis` names, which are ones.
+    Squeeze,
+    /// One more at `axis`, for each tensor of a list.
+    Stack,
+    /// As many numbers as `start`, `end` and `step` say.
+    Arange,
+    /// What `shape` says, the first argument.
+    Made,
+    /// What `shape` says; -1 is that of the tensor.
+    Expand,
+    /// Those of the tensor, times `repeat_times`.
+    Tile,
+    /// Several results: parts along `axis`.
+    Split,
+    /// Several results, of `k` along `axis`.
+    TopK,
 }
 
 /// What a number becomes that is an argument, where it is a tensor in the graph.
@@ -102,6 +122,8 @@ pub enum Unlike {
     Half,
     /// A tensor of more than one dim.
     SeveralDims,
+    /// A tensor of no dims.
+    NoDims,
     /// A tensor whose elements may have gaps between them.
     MayHaveGaps,
     /// A complex number.

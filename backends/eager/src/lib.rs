@@ -40,10 +40,11 @@ impl GraphBackend for EagerBackend {
 
     fn compile(
         &self,
-        _py: Python<'_>,
+        py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
         Ok(Box::new(EagerGraph {
+            wants_numbers: wants_numbers(py, &request.sir)?,
             sir: request.sir,
             grad_enabled: request.grad_enabled,
         }))
@@ -59,8 +60,23 @@ pub fn link() {}
 
 struct EagerGraph {
     sir: Arc<StatementIr>,
+    /// Statements whose functions take no tensors for the numbers that the graph makes.
+    wants_numbers: Vec<bool>,
     /// Whether gradients are on where it is called.
     grad_enabled: bool,
+}
+
+/// For each statement, whether its function takes no tensor for a number.
+fn wants_numbers(py: Python<'_>, sir: &StatementIr) -> PyResult<Vec<bool>> {
+    let wants = py
+        .module("paddle_sot_rs._paddle.open_sizes")?
+        .getattr("wants_numbers")?;
+    let of_statement = |it: &Statement| match &it.callee {
+        Callee::Api(function) => wants.call1((function.bind(py),))?.extract(),
+        Callee::Method(name) => wants.call1((&**name,))?.extract(),
+        Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => Ok(false),
+    };
+    sir.statements.iter().map(of_statement).collect()
 }
 
 /// `paddle.no_grad()`, entered.
@@ -116,11 +132,12 @@ fn call_method<'py>(
 
 impl EagerGraph {
     /// A block of a statement.
-    fn nested(block: &Arc<StatementIr>) -> Self {
-        Self {
+    fn nested(py: Python<'_>, block: &Arc<StatementIr>) -> PyResult<Self> {
+        Ok(Self {
+            wants_numbers: wants_numbers(py, block)?,
             sir: Arc::clone(block),
             grad_enabled: true,
-        }
+        })
     }
 
     fn object<'py>(
@@ -167,9 +184,9 @@ impl EagerGraph {
         &self,
         py: Python<'py>,
         values: &Values<'py>,
-        statement: &Statement,
+        (at, statement): (usize, &Statement),
     ) -> PyResult<Bound<'py, PyAny>> {
-        let args = statement
+        let mut args = statement
             .args
             .iter()
             .map(|arg| self.object(py, values, arg))
@@ -178,6 +195,16 @@ impl EagerGraph {
         for (name, value) in &statement.kwargs {
             let kwargs = kwargs.get_or_insert_with(|| PyDict::new(py));
             kwargs.set_item(&**name, self.object(py, values, value)?)?;
+        }
+        let mut kwargs = kwargs;
+        if self.wants_numbers[at] {
+            let numbers = py
+                .module("paddle_sot_rs._paddle.open_sizes")?
+                .getattr("as_numbers")?;
+            let (given, named): (Vec<Bound<'py, PyAny>>, _) = numbers
+                .call1((PyTuple::new(py, args)?, kwargs))?
+                .extract()?;
+            (args, kwargs) = (given.into(), named);
         }
         let kwargs = kwargs.as_ref();
         match &statement.callee {
@@ -197,7 +224,7 @@ impl EagerGraph {
         args: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let run = |block: &Arc<StatementIr>, inputs: &[Bound<'py, PyAny>]| {
-            Self::nested(block).call(py, inputs)
+            Self::nested(py, block)?.call(py, inputs)
         };
         let outputs = match region {
             Region::If { then, otherwise } => {
@@ -256,7 +283,7 @@ impl EagerGraph {
 
 /// A block as a function of a list of tensors.
 fn function<'py>(py: Python<'py>, block: &Arc<StatementIr>) -> PyResult<Bound<'py, PyCFunction>> {
-    let block = EagerGraph::nested(block);
+    let block = EagerGraph::nested(py, block)?;
     PyCFunction::new_closure(py, None, None, move |args, _| -> PyResult<Py<PyList>> {
         let inputs: Vec<Bound<'_, PyAny>> = args.get_item(0)?.extract()?;
         let outputs = block.call(args.py(), &inputs)?;
@@ -293,16 +320,21 @@ impl CompiledGraph for EagerGraph {
             values[symbol.0 as usize] = Some(input.clone());
         }
         let mut no_grad = None;
-        let done = self.sir.statements.iter().try_for_each(|statement| {
-            let stops = self.grad_enabled && !statement.grad_enabled;
-            if stops && no_grad.is_none() {
-                no_grad = Some(NoGrad::enter(py)?);
-            } else if !stops {
-                no_grad.take().map_or(Ok(()), NoGrad::exit)?;
-            }
-            let result = self.run(py, &values, statement)?;
-            define(&mut values, &statement.output, &result)
-        });
+        let done = self
+            .sir
+            .statements
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, statement)| {
+                let stops = self.grad_enabled && !statement.grad_enabled;
+                if stops && no_grad.is_none() {
+                    no_grad = Some(NoGrad::enter(py)?);
+                } else if !stops {
+                    no_grad.take().map_or(Ok(()), NoGrad::exit)?;
+                }
+                let result = self.run(py, &values, (at, statement))?;
+                define(&mut values, &statement.output, &result)
+            });
         no_grad.map_or(Ok(()), NoGrad::exit)?;
         done?;
         let missing = || PyRuntimeError::new_err("an output of the graph has no value");

@@ -60,12 +60,18 @@ def _parameter(tensor, taken):
 
 
 def _remove(op):
-    """Removes an operation, and those that only it uses the results of: they may read what is not made in a test."""
+    """Removes an operation, and those that only it uses the results of: they may read what is not made in a test.
+
+    The answer is the ids of those that are gone: what they were asked for would be read from memory that is free.
+    """
+    gone = {op.id()}
     makers = [value.get_defining_op() for value in op.operands_source() if value.initialized()]
+    makers = {maker.id(): maker for maker in makers if maker is not None}
     op.get_parent_block().remove_op(op)
-    for maker in {maker.id(): maker for maker in makers if maker is not None}.values():
-        if maker.num_operands() and all(value.use_empty() for value in maker.results()):
-            _remove(maker)
+    for name, maker in makers.items():
+        if name not in gone and maker.num_operands() and all(value.use_empty() for value in maker.results()):
+            gone |= _remove(maker)
+    return gone
 
 
 def let_go(_program):
@@ -89,9 +95,11 @@ def export_program(trace, inputs, outputs):
 
     window = Window(program, trace.startup, trace.cast)
     try:
-        for op in [op for op in with_inner(block.ops) if op.has_attr(OBSERVES)]:
+        gone = set()
+        for name, op in [(op.id(), op) for op in with_inner(block.ops) if op.has_attr(OBSERVES)]:
             # A saved program learns nothing, as its statistics stay what they are.
-            _remove(op)
+            if name not in gone:
+                gone |= _remove(op)
         values = []
         # Each goes to the start of the program: the last one first.
         for name, tensor, dims in reversed(inputs):

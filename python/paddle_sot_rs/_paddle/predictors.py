@@ -11,6 +11,7 @@ from paddle_sot_rs._onednn.operators import KNOWN
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
+from paddle_sot_rs._paddle.value_patches import dims
 from paddle_sot_rs._paddle.views import ASSIGN
 
 # Some of their results are not made with `is_test`: constant folding asks for their memory. The
@@ -28,6 +29,7 @@ _JOINED = frozenset(
 )
 _ONEDNN = (paddle.float32, paddle.bfloat16)
 _SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
+_PAD = "pd_op.pad"
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
 
@@ -45,8 +47,10 @@ def prepare(block, inputs, outputs=()):
             _open(op, inputs[0])
         elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
             _open_scale(op, inputs[0])
-        elif op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS):
+        elif op.name() == _PAD or _is_element(op) or op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS):
+            # It is gone then, and has no blocks.
             _compute_in_doubles(op, outputs)
+            continue
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op)
         for inner in blocks_of(op):
@@ -104,7 +108,8 @@ def _open_scale(op, given):
 
 
 def _compute_in_doubles(op, outputs):
-    """Rows that come and go: all of them may be empty, which ends the process or fails in oneDNN's kernels.
+    """Rows that come and go, all of which may be empty, and `pad`: oneDNN's kernels fail, end the process or write
+    where they may not.
 
     Those take no doubles.
     """
@@ -113,17 +118,28 @@ def _compute_in_doubles(op, outputs):
         return
     pir.set_insertion_point(op)
     given = op.operand_source(0)
-    if op.name() == "pd_op.concat":
+    if op.name() == _PAD:
+        doubles = _C_ops.cast(given, paddle.float64)
+        made = _C_ops.pad(doubles, op.attrs()["paddings"], op.operand_source(1))
+    elif op.name() == "pd_op.concat":
         values = given.get_defining_op().operands_source()
         made = _C_ops.concat([_C_ops.cast(value, paddle.float64) for value in values], op.operand_source(1))
     else:
-        doubles, attributes = _C_ops.cast(given, paddle.float64), op.attrs()
-        starts, ends = op.operand_source(1), op.operand_source(2)
-        made = _C_ops.slice(doubles, attributes["axes"], starts, ends, attributes["infer_flags"], [])
+        attributes, ends = op.attrs(), (op.operand_source(1), op.operand_source(2))
+        if not _is_element(op):
+            given = _C_ops.cast(given, paddle.float64)
+        made = _C_ops.slice(given, attributes["axes"], *ends, attributes["infer_flags"], [])
+        if _is_element(op):
+            made = _C_ops.reshape(_C_ops.cast(made, paddle.float64), [])
     made = _C_ops.cast(made, result.dtype)
     made.stop_gradient = result.stop_gradient
     _replace(result, made, outputs)
     op.get_parent_block().remove_op(op)
+
+
+def _is_element(op):
+    """Whether it takes one element: oneDNN's kernel answers with a dim of one."""
+    return op.name() == "pd_op.slice" and op.result(0).is_dense_tensor_type() and not dims(op.result(0))
 
 
 def _is_joined(op):

@@ -10,6 +10,7 @@ mod continuation;
 mod effects;
 mod iterators;
 mod live_locals;
+mod numbers;
 mod open_contexts;
 mod output_tree;
 mod plan;

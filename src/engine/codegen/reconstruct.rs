@@ -126,7 +126,7 @@ impl<'a, 'py> Emitter<'a, 'py> {
         Ok(())
     }
 
-    fn cached(&mut self, tuple: u32, index: usize) -> Emit {
+    pub(super) fn cached(&mut self, tuple: u32, index: usize) -> Emit {
         let table = if tuple == 0 {
             &self.slots
         } else {
@@ -304,6 +304,9 @@ impl<'a, 'py> Emitter<'a, 'py> {
 
     /// Pushes an input or output of the graph.
     pub(super) fn symbol(&mut self, symbol: SymbolId) -> Emit {
+        if let Some((number, dtype)) = self.made_number(symbol) {
+            return self.number_as_tensor(&number, dtype);
+        }
         match self.demand.input(self.t, symbol) {
             Some(slot) => self.cached(0, slot),
             None => {

@@ -83,7 +83,10 @@ impl Emitter<'_, '_> {
         };
         match arg {
             Arg::Symbol(symbol) if *symbol == view.base_symbol => self.value(view.base),
-            Arg::Symbol(symbol) => self.symbol(*symbol),
+            Arg::Symbol(symbol) => match self.made_number(*symbol) {
+                Some((number, _)) => self.number(&number),
+                None => self.symbol(*symbol),
+            },
             Arg::Const(value) => Ok(self.code.load_const(value)?),
             Arg::List(items) => {
                 self.args(view, items)?;

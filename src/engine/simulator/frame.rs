@@ -35,6 +35,19 @@ pub struct FrameState {
     pub handling: Vec<VarId>,
     /// The loop whose body is captured.
     pub region: Option<Rc<LoopRegion>>,
+    /// What takes what a generator yields, and the cell that holds its result so far.
+    pub consumer: Option<(Consumer, VarId)>,
+}
+
+/// A builtin that takes all that a generator yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consumer {
+    /// `sum()`
+    Sum,
+    /// `any()`
+    Any,
+    /// `all()`
+    All,
 }
 
 impl FrameState {

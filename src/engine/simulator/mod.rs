@@ -41,7 +41,7 @@ pub use tensor::{
 use tensor::{
     device, differences, grown_lists, inplace, layer_call, made_arrays, rows, subclasses,
 };
-use tensor_scalar::{graph_arrays, powers, program_numbers};
+use tensor_scalar::{graph_arrays, number_functions, powers, program_numbers};
 
 pub use call::looks_at_frames;
 pub use coverage::builtin_coverage;

@@ -3,6 +3,7 @@
 use super::{Rows, along, sizes};
 use crate::Fact::*;
 use crate::InPlaceTakes::*;
+use crate::ShapeRule::*;
 use crate::Unlike;
 
 /// A tensor of what Python holds.
@@ -11,7 +12,7 @@ pub const TO_TENSOR: &str = "to_tensor";
 pub(super) const ROWS: Rows = &[
     ("accuracy", &[MayHaveUnknownDims]),
     ("affine_grid", &[UnknownDims, WholeFrom(1)]),
-    ("arange", &[MayHaveUnknownDims]),
+    ("arange", &[Shape(Arange), MayHaveUnknownDims]),
     ("argwhere", &[UnknownDims]),
     (
         "as_tensor",
@@ -45,7 +46,7 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("distribute_fpn_proposals", &[UnknownDims]),
-    ("empty", &[MayHaveUnknownDims]),
+    ("empty", &[Shape(Made), MayHaveUnknownDims]),
     (
         "exponential",
         &[InPlaceDraws, InPlaceOfExisting(NothingOfFloats), Draws],
@@ -70,9 +71,9 @@ pub(super) const ROWS: Rows = &[
     ("masked_select", &[UnknownDims]),
     ("matmul_with_flatten", &[NoFunctionOfTensors]),
     ("matrix_nms", &[UnknownDims]),
-    ("max", &[MayHaveUnknownDims, WholeFrom(1)]),
+    ("max", &[Shape(Reduced), MayHaveUnknownDims, WholeFrom(1)]),
     ("mel_frequencies", &[UnknownDims]),
-    ("min", &[MayHaveUnknownDims, WholeFrom(1)]),
+    ("min", &[Shape(Reduced), MayHaveUnknownDims, WholeFrom(1)]),
     ("moving_average_abs_max_scale", &[NoFunctionOfTensors]),
     ("multi_label_margin_loss", &[UnknownDims]),
     ("multinomial", &[MayHaveUnknownDims, Draws]),
@@ -96,24 +97,38 @@ pub(super) const ROWS: Rows = &[
             MayHaveUnknownDims,
         ],
     ),
-    ("one_hot", &[MayHaveUnknownDims]),
-    ("ones", &[MayHaveUnknownDims]),
+    ("one_hot", &[Shape(Leading), MayHaveUnknownDims]),
+    ("ones", &[Shape(Made), MayHaveUnknownDims]),
     ("ormqr", &[ChangesFirst]),
     ("pdist", &[UnknownDims]),
-    ("prod", &[MayHaveUnknownDims, WholeFrom(1)]),
-    ("rand", &[MayHaveUnknownDims, WholeFrom(0)]),
+    ("prod", &[Shape(Reduced), MayHaveUnknownDims, WholeFrom(1)]),
+    ("rand", &[Shape(Made), MayHaveUnknownDims, WholeFrom(0)]),
     ("rand_like", &[UnknownDims]),
     ("randint_like", &[UnknownDims]),
-    ("randn", &[MayHaveUnknownDims, WholeFrom(0)]),
+    ("randn", &[Shape(Made), MayHaveUnknownDims, WholeFrom(0)]),
     ("randn_like", &[UnknownDims]),
     ("range", &[MayHaveUnknownDims]),
     ("rank", &[NoFunctionOfTensors]),
     ("reindex_graph", &[UnknownDims]),
     ("reindex_heter_graph", &[UnknownDims]),
     ("repeat", &[MayHaveUnknownDims, WholeFrom(1)]),
-    ("repeat_interleave", &[MayHaveUnknownDims]),
+    (
+        "repeat_interleave",
+        &[
+            MayHaveUnknownDims,
+            Differs(1, "repeats", Unlike::NoDims, "of as many as a tensor says"),
+        ],
+    ),
     ("reverse", &[along(1, "axis")]),
-    ("roll", &[WholeFrom(1), along(2, "axis"), along(2, "dims")]),
+    (
+        "roll",
+        &[
+            Shape(Same),
+            WholeFrom(1),
+            along(2, "axis"),
+            along(2, "dims"),
+        ],
+    ),
     ("sample_neighbors", &[UnknownDims]),
     ("save", &[NoFunctionOfTensors]),
     ("seed", &[NoFunctionOfTensors, SetsRandomState]),
@@ -133,7 +148,7 @@ pub(super) const ROWS: Rows = &[
     ("shape_", &[NoFunctionOfTensors]),
     ("slice_scatter", &[WholeFrom(2)]),
     ("standard_normal", &[MayHaveUnknownDims, WholeFrom(0)]),
-    ("std", &[MayHaveUnknownDims, WholeFrom(1)]),
+    ("std", &[Shape(Reduced), MayHaveUnknownDims, WholeFrom(1)]),
     (
         "tensor",
         &[Differs(0, "data", Unlike::Tensor, "copies the tensor")],
@@ -152,10 +167,10 @@ pub(super) const ROWS: Rows = &[
     ),
     ("unique", &[UnknownDims]),
     ("unique_consecutive", &[UnknownDims]),
-    ("var", &[MayHaveUnknownDims, WholeFrom(1)]),
+    ("var", &[Shape(Reduced), MayHaveUnknownDims, WholeFrom(1)]),
     ("vecdot", &[MayHaveUnknownDims]),
     ("vector_norm", &[MayHaveUnknownDims]),
     ("view_shape", &[NoFunctionOfTensors, ProgramView]),
     ("weighted_sample_neighbors", &[UnknownDims, Draws]),
-    ("zeros", &[MayHaveUnknownDims]),
+    ("zeros", &[Shape(Made), MayHaveUnknownDims]),
 ];

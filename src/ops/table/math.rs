@@ -53,6 +53,13 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("addmm", &[ForgetsResult, InPlace]),
+    ("all", &[Shape(Reduced)]),
+    ("amax", &[Shape(Reduced)]),
+    ("amin", &[Shape(Reduced)]),
+    ("any", &[Shape(Reduced)]),
+    ("argmax", &[Shape(Reduced)]),
+    ("argmin", &[Shape(Reduced)]),
+    ("argsort", &[Shape(Same)]),
     ("asin", &[ForgetsResult, InPlaceCopies]),
     ("asinh", &[ForgetsResult, InPlaceCopies]),
     (
@@ -112,7 +119,7 @@ pub(super) const ROWS: Rows = &[
     ("copysign", &[ForgetsResult, InPlaceCopies, InPlaceOneDType]),
     ("cos", &[ForgetsResult, Shape(Same), InPlace]),
     ("cosh", &[ForgetsResult, InPlaceCopies]),
-    ("cumprod", &[InPlaceApart, InPlaceCopies]),
+    ("cumprod", &[Shape(Same), InPlaceApart, InPlaceCopies]),
     (
         "cumsum",
         &[ForgetsResult, Shape(Same), InPlaceApart, InPlaceCopies],
@@ -205,6 +212,7 @@ pub(super) const ROWS: Rows = &[
         "index_fill",
         &[
             ForgetsResult,
+            Shape(Same),
             InPlaceApart,
             InPlaceNumberAt(2),
             Differs(3, "value", Unlike::Tensors, "with a tensor for a value"),
@@ -251,6 +259,7 @@ pub(super) const ROWS: Rows = &[
     (
         "mean",
         &[
+            Shape(Reduced),
             ForgetsResult,
             ForgetsArguments,
             NeverFails,
@@ -292,7 +301,8 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("nan_to_num", &[ForgetsResult, InPlaceCopies]),
+    ("logsumexp", &[Shape(Reduced)]),
+    ("nan_to_num", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     (
         "nanquantile",
         &[Differs(1, "q", Unlike::Tensor, "where a tensor says")],
@@ -384,6 +394,7 @@ pub(super) const ROWS: Rows = &[
     (
         "stack",
         &[
+            Shape(Stack),
             ForgetsResult,
             ForgetsArguments,
             NeverFailsAlone,
@@ -412,12 +423,17 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("sum", &[ForgetsResult, ForgetsArguments, NeverFails]),
+    (
+        "sum",
+        &[Shape(Reduced), ForgetsResult, ForgetsArguments, NeverFails],
+    ),
+    ("sort", &[Shape(Same)]),
     ("tan", &[ForgetsResult, InPlaceCopies]),
     ("thresholded_relu", &[ForgetsResult, InPlaceCopies]),
     (
         "tile",
         &[
+            Shape(Tile),
             ForgetsArguments,
             NeverFailsAlone,
             MayHaveUnknownDims,
@@ -427,6 +443,7 @@ pub(super) const ROWS: Rows = &[
     (
         "topk",
         &[
+            Shape(TopK),
             Least(1, "k", 1),
             MayHaveUnknownDims,
             Differs(1, "k", Unlike::Tensor, "of a number that is a tensor"),

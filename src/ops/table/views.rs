@@ -23,7 +23,10 @@ pub(super) const ROWS: Rows = &[
     ("atleast_2d", &[View]),
     ("atleast_3d", &[View]),
     ("broadcast_tensors", &[View, AllOrNothing, OF_A_TENSOR]),
-    ("broadcast_to", &[View, MayHaveUnknownDims, WholeFrom(1)]),
+    (
+        "broadcast_to",
+        &[Shape(Expand), View, MayHaveUnknownDims, WholeFrom(1)],
+    ),
     ("cartesian_prod", &[View]),
     (
         "cast",
@@ -37,7 +40,7 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("channel_shuffle", &[View]),
-    ("chunk", &[View, NeverFailsAlone, OneKernel]),
+    ("chunk", &[Shape(Split), View, NeverFailsAlone, OneKernel]),
     ("conj", &[View]),
     ("contiguous", &[View, Shape(Same)]),
     (DETACH, &[CheapView, KeepsOrder, NeverFails, Shape(Same)]),
@@ -47,6 +50,7 @@ pub(super) const ROWS: Rows = &[
     (
         "expand",
         &[
+            Shape(Expand),
             View,
             NeverFailsAlone,
             MayHaveUnknownDims,
@@ -121,6 +125,7 @@ pub(super) const ROWS: Rows = &[
     (
         "split",
         &[
+            Shape(Split),
             View,
             NeverFailsAlone,
             OneKernel,
@@ -137,6 +142,7 @@ pub(super) const ROWS: Rows = &[
     (
         "squeeze",
         &[
+            Shape(Squeeze),
             CheapView,
             KeepsOrder,
             NeverFailsAlone,
@@ -165,8 +171,8 @@ pub(super) const ROWS: Rows = &[
             along(2, "dim1"),
         ],
     ),
-    ("T", &[CheapView]),
-    ("t", &[CheapView, InPlaceReforms]),
+    ("T", &[Shape(Reversed), CheapView]),
+    ("t", &[Shape(Reversed), CheapView, InPlaceReforms]),
     ("tensor_split", &[View, OneKernel]),
     (
         "transpose",

@@ -34,6 +34,7 @@ def equals_eager(function, tmp_path, shapes):
         expected = paddle.utils.flatten(function(x))
         for onednn in (False, True):
             for found, wanted in zip(predicted(path, x, onednn), expected, strict=True):
+                assert found.shape == tuple(wanted.shape)
                 np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
@@ -96,3 +97,38 @@ def halves(x):
 def test_branches_whose_results_are_empty(tmp_path):
     """They get a row more on their way: to put empty tensors together ends the process in oneDNN's kernel."""
     equals_eager(halves, tmp_path, SHAPES)
+
+
+PADS = {
+    "behind": lambda x: F.pad(x, [0, 1]),
+    "before and behind": lambda x: F.pad(x, [1, 0, 2, 3], value=1.5).sum(-1),
+    "in a branch": lambda x: F.pad(x, [0, 1]) if x.shape[1] % 2 else x * 2,
+    "of four dims": lambda x: F.pad(x[None, None], [0, 1, 0, 1, 0, 1, 0, 1]) * 2,
+    "by a dim": lambda x: F.pad(x, [x.shape[0], 1]),
+}
+
+
+@pytest.mark.parametrize("name", PADS)
+def test_pads(name, tmp_path):
+    """oneDNN's kernel of `pad` writes where it may not: the process ended at once, or later on."""
+    equals_eager(PADS[name], tmp_path, [*SHAPES, (7, 7), (3, 8)])
+
+
+def of_rounds(x):
+    total = x[0, 0] * 2
+    for i in range(x.shape[0]):
+        total = total + x[i, 0] * i
+    return total
+
+
+ELEMENTS = {
+    "one": lambda x: x[0, x.shape[1] - 1],
+    "of one dim": lambda x: x.flatten()[x.shape[0] - 1] * 2,
+    "with others": lambda x: [x[0, 0], x[0], x.sum(), x.max() + x[-1, -1]],
+    "in rounds": of_rounds,
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_have_no_dims(name, tmp_path):
+    equals_eager(ELEMENTS[name], tmp_path, SHAPES)

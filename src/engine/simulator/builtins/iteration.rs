@@ -7,6 +7,7 @@ use crate::bytecode::OpTable;
 use crate::frame::Modules;
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
+use crate::simulator::frame::Consumer;
 use crate::simulator::variables::kinds::RANGE;
 use crate::simulator::{
     Kwargs, Step, Tracer, comparisons, exceptions, fold, generators, graph_arrays, iterate,
@@ -14,7 +15,7 @@ use crate::simulator::{
 };
 use crate::variables::{IterVar, Kind, VarId};
 
-use super::wrong;
+use super::{consumers, wrong};
 
 pub(in crate::simulator) fn range(
     t: &mut Tracer<'_>,
@@ -193,6 +194,11 @@ pub(in crate::simulator) fn sum(
         let function = t.constant(&function);
         return call(t, function, &[over], &[]);
     }
+    if matches!(t.const_int(start), Some(0)) {
+        if let Some(total) = consumers::of_generator(t, Consumer::Sum, over, start)? {
+            return Ok(total);
+        }
+    }
     let iterator = iterate::get_iter(t, over)?;
     if is_text(t, start) {
         return if let Kind::Const = t.kind(start) {
@@ -283,16 +289,6 @@ fn sum_of_numbers(t: &mut Tracer<'_>, numbers: Vec<VarId>, start: VarId) -> Step
     fold::call_object(t, &function, &[numbers, start], &[])
 }
 
-pub(in crate::simulator) fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
-    let iterator = iterate::get_iter(t, over)?;
-    while let Some(item) = iterate::next(t, iterator)? {
-        if truth::truth(t, item)? == wanted {
-            return Ok(t.bool(wanted));
-        }
-    }
-    Ok(t.bool(!wanted))
-}
-
 pub(in crate::simulator) fn extreme(
     t: &mut Tracer<'_>,
     args: &[VarId],
@@ -320,6 +316,11 @@ pub(in crate::simulator) fn extreme(
     if let (None, None) = (key, default) {
         if let Some(number) = program_numbers::extreme(t, op, &items)? {
             return Ok(number);
+        }
+        if let [over] = *args {
+            if let Some(number) = consumers::extreme_of_iterator(t, op, over)? {
+                return Ok(number);
+            }
         }
     }
     let mut best: Option<(VarId, VarId)> = None;

@@ -2,6 +2,7 @@
 //! and methods read off a class.
 
 pub(super) mod construction;
+pub(super) mod consumers;
 pub(super) mod context_variables;
 pub(super) mod getters;
 pub(super) mod iteration;

@@ -79,6 +79,7 @@ pub fn call_function(
         kw_names: Vec::new(),
         handling: Vec::new(),
         region: None,
+        consumer: None,
     };
     if flags & GENERATOR != 0 {
         let frame = t.frames.suspend(frame);

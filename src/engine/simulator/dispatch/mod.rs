@@ -15,6 +15,7 @@ use crate::simulator::control_flow::maybe;
 use crate::simulator::methods::names::{APPEND, EXTEND, UPDATE};
 use crate::variables::{CellVar, Kind};
 
+use super::builtins::consumers;
 use super::frame::{Exit, FrameState};
 use super::operators::{self, UnaryOp};
 use super::{Step, Stop, Tracer};
@@ -334,7 +335,11 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
         }
         Instr::YieldValue => {
             let value = f.pop(t)?;
-            return Ok(Flow::Exit(Exit::Yield(value)));
+            if !consumers::take(t, f, value)? {
+                return Ok(Flow::Exit(Exit::Yield(value)));
+            }
+            let none = t.none();
+            f.push(none);
         }
         Instr::EndSend => {
             let value = f.pop(t)?;

@@ -22,12 +22,12 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::shape_rules::{self, Ordered};
-use crate::simulator::{Step, Tracer, arguments, item, powers, program_numbers};
+use crate::simulator::{Step, Tracer, arguments, item, number_functions, powers, program_numbers};
 
 use inputs::is_exact_constant;
 pub use inputs::{
     always_tensor, as_tensor, check_double, filled, in_graph, is_given, is_of_graph, is_single,
-    is_single_int, operand, rounded, scaled, tensor_of,
+    is_single_int, made_for_calls, operand, place, rounded, scaled, tensor_of,
 };
 
 /// The type of an operand.
@@ -154,7 +154,7 @@ pub fn called(
     function: &Bound<'_, PyAny>,
     args: &[VarId],
 ) -> Step<Option<VarId>> {
-    if let Some(number) = program_numbers::called(t, function, args)? {
+    if let Some(number) = number_functions::called(t, function, args)? {
         return Ok(Some(number));
     }
     let (a, b) = match args {

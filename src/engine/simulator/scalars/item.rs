@@ -328,8 +328,13 @@ pub fn comparison(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Opt
     let (Some(a), Some(b)) = (as_double(t, a)?, as_double(t, b)?) else {
         return Ok(None);
     };
-    let made = tensor_scalar::method(t, op.dunder(), a, vec![Arg::Symbol(b)])?;
-    Ok(Some(t.add(Kind::SymNumber(made))))
+    if !matches!(op, CmpOp::Eq | CmpOp::Ne) {
+        let made = tensor_scalar::method(t, op.dunder(), a, vec![Arg::Symbol(b)])?;
+        return Ok(Some(t.add(Kind::SymNumber(made))));
+    }
+    // Paddle takes floats for equal that differ by less than 1e-8.
+    let name = if op == CmpOp::Eq { "equals" } else { "differs" };
+    program_numbers::apply(t, name, &[a, b]).map(Some)
 }
 
 /// `int()`, `float()` and `bool()` of a tensor or a number of the graph.

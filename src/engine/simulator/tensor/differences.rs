@@ -46,6 +46,7 @@ pub fn check(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) ->
             | Unlike::WantsGradient
             | Unlike::Half
             | Unlike::SeveralDims
+            | Unlike::NoDims
             | Unlike::MayHaveGaps
             | Unlike::Complex
             | Unlike::Rounded
@@ -78,6 +79,10 @@ fn is_unlike(t: &mut Tracer<'_>, unlike: Unlike, value: VarId) -> Step<bool> {
             matches!(meta.dtype, DType::Float16 | DType::BFloat16)
         }),
         Unlike::SeveralDims => has_meta(t, value, |meta| meta.shape.len() > 1),
+        Unlike::NoDims => {
+            matches!(t.kind(value), Kind::Tensor(_))
+                && has_meta(t, value, |meta| meta.shape.is_empty())
+        }
         Unlike::MayHaveGaps => !alias_analysis::is_contiguous(t, value)?,
         Unlike::Complex | Unlike::ComplexBeside(..) => t.const_value(value).is_some_and(is_complex),
         Unlike::Rounded => is_rounded(t, value),

@@ -1,13 +1,15 @@
 //! How a dim of a tensor that the graph makes follows from dims of its inputs: known for a table of
 //! operations, whose shapes are simple. Guards then compute what the code compares.
 
+mod sizes;
+
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 
 use crate::bytecode::BinOp;
-use crate::graph::{Arg, Callee, Statement, SymbolId, SymbolKind};
-use crate::ops::{ShapeRule, shape_rule};
+use crate::graph::{Arg, Callee, DType, Statement, SymbolId, SymbolKind};
+use crate::ops::{FULL, ShapeRule, shape_rule};
 use crate::tracker::number::Number;
 use crate::tracker::{Tracker, TrackerRef};
 
@@ -52,8 +54,15 @@ const TWO: &[[&str; 2]] = &[["x", "input"], ["y", "other"]];
 /// Those of `where`.
 const WHERE: &[[&str; 2]] = &[["condition", "condition"], ["x", "input"], ["y", "other"]];
 
-/// The dim of the result, by the arguments.
-fn by_rule(s: &mut Search<'_, '_>, rule: ShapeRule, it: &Statement, at: usize) -> Option<Number> {
+/// The dim of one of the results, by the arguments.
+fn by_rule(
+    s: &mut Search<'_, '_>,
+    rule: ShapeRule,
+    (it, result): (&Statement, usize),
+    at: usize,
+) -> Option<Number> {
+    let several = matches!(rule, ShapeRule::Split | ShapeRule::TopK);
+    (several || matches!(it.output, Arg::Symbol(_))).then_some(())?;
     match rule {
         ShapeRule::Same => s.same(it, at),
         ShapeRule::Batch => s.batch(it, at),
@@ -68,9 +77,20 @@ fn by_rule(s: &mut Search<'_, '_>, rule: ShapeRule, it: &Statement, at: usize) -
         ShapeRule::Reshape => s.reshape(it, at),
         ShapeRule::Unsqueeze => s.unsqueeze(it, at),
         ShapeRule::GetItem => s.getitem(it, at),
+        ShapeRule::Reversed => s.reversed(it, at),
+        ShapeRule::Reduced => s.reduced(it, at),
+        ShapeRule::Squeeze => s.squeezed(it, at),
+        ShapeRule::Stack => s.stacked(it, at),
+        ShapeRule::Arange => s.counted(it),
+        ShapeRule::Made => s.made_of_sizes(it, at),
+        ShapeRule::Expand => s.expanded(it, at),
+        ShapeRule::Tile => s.tiled(it, at),
+        ShapeRule::Split => s.part(it, result, at),
+        ShapeRule::TopK => s.highest(it, at),
     }
 }
 
+/// The argument in this place, or of one of these names.
 fn argument<'a>(it: &'a Statement, position: usize, names: &[&str]) -> Option<&'a Arg> {
     let named = || {
         let mut kwargs = it.kwargs.iter();
@@ -118,14 +138,28 @@ impl<'a, 'py> Search<'a, 'py> {
         if let Some(input) = inputs.find(|input| input.symbol == symbol) {
             return Some(Number::Dim(place(&input.tracker).clone(), at));
         }
-        let it = self.producer(symbol)?;
+        let (it, result) = self.result(symbol)?;
         let rule = self.rule(it)?;
-        by_rule(self, rule, it, at)
+        by_rule(self, rule, (it, result), at)
     }
 
     fn producer(&self, symbol: SymbolId) -> Option<&'a Statement> {
         let mut statements = self.t.graph.sir.statements.iter().rev();
         statements.find(|it| matches!(it.output, Arg::Symbol(made) if made == symbol))
+    }
+
+    /// The statement that makes this, and which of its results it is.
+    fn result(&self, symbol: SymbolId) -> Option<(&'a Statement, usize)> {
+        let is_it = |item: &Arg| matches!(item, Arg::Symbol(made) if *made == symbol);
+        self.t.graph.sir.statements.iter().rev().find_map(|it| {
+            let results = match &it.output {
+                Arg::List(results) | Arg::Tuple(results) | Arg::NamedTuple(_, results) => results,
+                one @ (Arg::Symbol(_) | Arg::Const(_) | Arg::Dict(_) | Arg::Slice(_)) => {
+                    std::slice::from_ref(one)
+                }
+            };
+            Some((it, results.iter().position(is_it)?))
+        })
     }
 
     fn rule(&self, it: &Statement) -> Option<ShapeRule> {
@@ -311,11 +345,6 @@ impl<'a, 'py> Search<'a, 'py> {
         self.dim(x, from)
     }
 
-    fn reshape(&mut self, it: &Statement, at: usize) -> Option<Number> {
-        let wanted = items(argument(it, 1, &["shape"])?)?;
-        self.number(wanted.get(at)?.as_symbol()?)
-    }
-
     fn unsqueeze(&mut self, it: &Statement, at: usize) -> Option<Number> {
         let x = self.tensor(it, 0, &["x"])?;
         let axes = argument(it, 1, &["axis"])?;
@@ -420,9 +449,20 @@ impl<'a, 'py> Search<'a, 'py> {
     /// A number of the graph that was made of dims.
     fn number(&mut self, symbol: SymbolId) -> Option<Number> {
         self.fuel = self.fuel.checked_sub(1)?;
+        let mut inputs = self.t.graph.inputs.iter();
+        if let Some(input) = inputs.find(|input| input.symbol == symbol) {
+            // One that each call makes.
+            return if let Tracker::Number(number, DType::Int64) = &*input.tracker {
+                Some(Number::clone(number))
+            } else {
+                None
+            };
+        }
         let it = self.producer(symbol)?;
         let Callee::Method(name) = &it.callee else {
-            return None;
+            // One that is known, as a tensor.
+            let is_full = it.callee.api_names(self.t.py).last()? == FULL;
+            return is_full.then(|| self.whole(it.args.get(1)?).map(Number::Int))?;
         };
         if &**name == "__getitem__" {
             let (tensor, at) = self.item_of_shape(it)?;

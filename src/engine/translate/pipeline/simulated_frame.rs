@@ -199,5 +199,6 @@ fn first_frame(
         kw_names: Vec::new(),
         handling: Vec::new(),
         region: None,
+        consumer: None,
     })
 }

@@ -11,7 +11,7 @@ use crate::variables::{Kind, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{Kwargs, Step, Tracer};
-use crate::simulator::{comparisons, dynamic_scalar, fold, program_numbers, truth};
+use crate::simulator::{comparisons, dynamic_scalar, fold, item, program_numbers, truth};
 
 /// Most numbers of the graph that are sorted: each takes a comparison with each other.
 const MOST_NUMBERS: usize = 12;
@@ -49,6 +49,46 @@ fn numbers_in_order(t: &mut Tracer<'_>, items: &[VarId]) -> Step<Option<Vec<VarI
     Ok(Some(sorted))
 }
 
+/// The same by keys that are whole numbers, too: equal ones stay in their order.
+fn numbers_by_keys(
+    t: &mut Tracer<'_>,
+    pairs: &[(VarId, VarId)],
+    reverse: bool,
+) -> Step<Option<Vec<VarId>>> {
+    let mut computed = false;
+    for (key, item) in pairs {
+        for number in [*key, *item] {
+            if program_numbers::numbers_class(t, number) != Some(Type::Int) {
+                return Ok(None);
+            }
+        }
+        computed |= program_numbers::is_of_graph(t, *key);
+    }
+    if !computed || pairs.len() > MOST_NUMBERS {
+        return Ok(None);
+    }
+    let mut sorted: Vec<[VarId; 2]> = pairs.iter().map(|(key, item)| [*key, *item]).collect();
+    let op = if reverse { CmpOp::Lt } else { CmpOp::Gt };
+    for end in (1..sorted.len()).rev() {
+        for at in 0..end {
+            let (first, second) = (sorted[at], sorted[at + 1]);
+            let answer = comparisons::compare(t, op, first[0], second[0])?;
+            let Some(goes_behind) = item::symbol(t, answer) else {
+                if truth::truth(t, answer)? {
+                    sorted.swap(at, at + 1);
+                }
+                continue;
+            };
+            for part in 0..2 {
+                let (a, b) = (first[part], second[part]);
+                sorted[at][part] = program_numbers::chosen(t, goes_behind, b, a)?;
+                sorted[at + 1][part] = program_numbers::chosen(t, goes_behind, a, b)?;
+            }
+        }
+    }
+    Ok(Some(sorted.into_iter().map(|[_, item]| item).collect()))
+}
+
 /// A stable sort with `key=` and `reverse=`.
 pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<VarId>> {
     let mut reverse = false;
@@ -76,6 +116,9 @@ pub fn sort(t: &mut Tracer<'_>, items: Vec<VarId>, kwargs: &Kwargs) -> Step<Vec<
             None => item,
         };
         pairs.push((by, item));
+    }
+    if let Some(sorted) = numbers_by_keys(t, &pairs, reverse)? {
+        return Ok(sorted);
     }
     if let Some(order) = order_of_constants(t, &pairs, reverse)? {
         return Ok(order.into_iter().map(|at| pairs[at].1).collect());

@@ -9,8 +9,9 @@ use crate::simulator::builtins::construction::PARTIAL;
 use crate::simulator::builtins::construction::{
     convert, default_dict, dict, dunder_or_fold, from_keys, ordered, partial, sequence, set, slice,
 };
+use crate::simulator::builtins::consumers;
 use crate::simulator::builtins::iteration::{
-    enumerate, extreme, filter, map, next, quantify, range, reduce, sorted, sum, zip,
+    enumerate, extreme, filter, map, next, range, reduce, sorted, sum, zip,
 };
 use crate::simulator::builtins::reflection::{
     del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
@@ -118,12 +119,12 @@ pub(super) const ROWS: &[Row] = &[
     (
         "builtins",
         "any",
-        Simulate(|t, a, k| one(t, a, k, |t, x| quantify(t, x, true))),
+        Simulate(|t, a, k| one(t, a, k, |t, x| consumers::quantify(t, x, true))),
     ),
     (
         "builtins",
         "all",
-        Simulate(|t, a, k| one(t, a, k, |t, x| quantify(t, x, false))),
+        Simulate(|t, a, k| one(t, a, k, |t, x| consumers::quantify(t, x, false))),
     ),
     (
         "builtins",

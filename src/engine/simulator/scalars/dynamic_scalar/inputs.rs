@@ -187,6 +187,39 @@ pub fn in_graph(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
     }
 }
 
+/// A whole number of dims as one of the graph, or as one that each call makes.
+pub fn place(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
+    match in_graph(t, id)? {
+        Some(symbol) => Ok(Some(symbol)),
+        None => made_for_calls(t, id),
+    }
+}
+
+/// A whole number that a function of Python makes of dims (`math.ceil(n / 2)`), as an input that
+/// each call makes; `None` where it is none of these.
+pub fn made_for_calls(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
+    let made = t.options.varies.guards_outcomes && matches!(t.kind(id), Kind::Int(_));
+    match made && is_made_of_dims(t, id) {
+        true => fed(t, id, DType::Int64),
+        false => Ok(None),
+    }
+}
+
+/// Whether all that is open in a number are dims.
+fn is_made_of_dims(t: &Tracer<'_>, id: VarId) -> bool {
+    let (Kind::Int(number) | Kind::Float(number)) = *t.vars.kind(id) else {
+        return matches!(t.vars.kind(id), Kind::Const);
+    };
+    match number {
+        NumberVar::Dim(..) => true,
+        NumberVar::Given | NumberVar::Graph(_) => false,
+        NumberVar::Made(_, a, b) => is_made_of_dims(t, a) && is_made_of_dims(t, b),
+        NumberVar::Called(_, a, b) => {
+            is_made_of_dims(t, a) && b.is_none_or(|b| is_made_of_dims(t, b))
+        }
+    }
+}
+
 /// The product of a tensor of floats and a number that the graph does not know. It is Paddle's
 /// `scale`, as with numbers that are known: a product of two tensors has other zeros, and rounds
 /// the number first.

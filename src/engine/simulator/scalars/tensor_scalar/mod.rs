@@ -3,6 +3,7 @@
 
 pub mod graph_arrays;
 pub(in crate::simulator) mod known;
+pub mod number_functions;
 pub mod powers;
 pub mod program_numbers;
 
@@ -335,7 +336,7 @@ pub fn arithmetic(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Opt
     if !either {
         return Ok(None);
     }
-    let (a, b) = program_numbers::both(t, a, b)?;
+    let (a, b) = program_numbers::both(t, op, a, b)?;
     match op {
         BinOp::Add | BinOp::Sub | BinOp::Mul => {}
         // Graphs round as Python does.
@@ -437,7 +438,7 @@ pub fn less(t: &mut Tracer<'_>, number: VarId, step: i64) -> Step<Option<VarId>>
 /// `operator.index(value)` of a constant or a tensor.
 pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     if let Kind::Int(_) = t.kind(value) {
-        return match dynamic_scalar::in_graph(t, value)? {
+        return match dynamic_scalar::place(t, value)? {
             Some(symbol) => Ok(t.add(Kind::SymNumber(symbol))),
             None => refuse(t, "range() of a number that differs between calls"),
         };

@@ -8,16 +8,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::frame::BUILTINS;
-use crate::graph::{Arg, Callee, DType, StatementIr, SymbolId};
+
+use crate::graph::{Arg, Callee, DType, StatementIr, SymbolId, TensorMeta};
 use crate::obj::{self, Obj};
 use crate::tracker::number::{Number, Type};
 use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::phi::refuse;
 use crate::simulator::{
-    Step, Tracer, arguments, comparisons, dynamic_scalar, graph_arrays, item, operators, powers,
-    shape_rules, tensor_scalar, truth,
+    Step, Tracer, arguments, comparisons, dynamic_scalar, item, operators, powers, shape_rules,
+    tensor_scalar, truth,
 };
 
 /// Whether the program computes what Python asks of open dims: nobody guards what is exported.
@@ -59,13 +59,21 @@ pub fn operands(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<(VarId, VarId)> 
     Ok((lowered(t, a)?, lowered(t, b)?))
 }
 
-/// Two operands as numbers of the graph, where they are made of dims.
-pub fn both(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<(VarId, VarId)> {
+/// Two operands as numbers of the graph, where they are made of dims. A bool is a whole number, but
+/// to operators of bits.
+pub fn both(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<(VarId, VarId)> {
+    let of_bits = matches!(op, BinOp::And | BinOp::Or | BinOp::Xor);
     let one = |t: &mut Tracer<'_>, id| -> Step<VarId> {
         let symbol = if let Kind::Int(_) = t.kind(id) {
             dynamic_scalar::in_graph(t, id)?
         } else {
-            None
+            let is_bool = |meta: &TensorMeta| meta.dtype == DType::Bool;
+            match item::symbol(t, id) {
+                Some(symbol) if !of_bits && t.graph.meta(symbol).is_some_and(is_bool) => {
+                    Some(item::cast(t, symbol, DType::Int64)?)
+                }
+                _ => None,
+            }
         };
         Ok(symbol.map_or(id, |symbol| item::variable(t, symbol)))
     };
@@ -157,152 +165,6 @@ pub fn bitwise(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option
     let name = format!("bitwise_{}", op.stem());
     let made = tensor_scalar::method(t, &name, a, vec![Arg::Symbol(b)])?;
     Ok(Some(item::variable(t, made)))
-}
-
-/// What a number has to be for a function of `_graph/arithmetic.py`.
-#[derive(Clone, Copy)]
-enum Takes {
-    /// A whole number or a float, as a float.
-    Float,
-    /// As it is.
-    Either,
-}
-
-/// Python's functions of one number: module, name, and the number that it takes.
-const FUNCTIONS: &[(&str, &str, Takes)] = &[
-    ("math", "ceil", Takes::Float),
-    ("math", "floor", Takes::Float),
-    ("math", "trunc", Takes::Float),
-    ("math", "sqrt", Takes::Float),
-    ("math", "log", Takes::Float),
-    ("math", "log2", Takes::Float),
-    ("math", "log10", Takes::Float),
-    ("math", "exp", Takes::Float),
-    ("math", "isqrt", Takes::Either),
-    (BUILTINS, "abs", Takes::Either),
-    (BUILTINS, "round", Takes::Float),
-];
-
-/// What a pure function of Python answers to a number that the graph has, or makes of open dims;
-/// `None` where it has none of these, or the program does not compute the function.
-pub fn called(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    args: &[VarId],
-) -> Step<Option<VarId>> {
-    if let [over] = *args {
-        let items = t
-            .kind(over)
-            .plain_items()
-            .map(<[VarId]>::to_vec)
-            .unwrap_or_default();
-        let computed = |t: &mut Tracer<'_>, item| {
-            is_of_graph(t, item)
-                || matches!(t.kind(item), Kind::Int(_)) && arguments::depends_on_dims(t, item)
-        };
-        let computed = items.iter().any(|item| computed(t, *item));
-        if computed && obj::is_attr(function, "math", "prod") {
-            return product(t, &items).map(Some);
-        }
-    }
-    let mut args = args.to_vec();
-    if obj::text_of(function, "__module__") == "math" {
-        for arg in &mut args {
-            *arg = graph_arrays::lowered(t, *arg)?;
-        }
-    }
-    let is_int = |t: &mut Tracer<'_>, id| matches!(t.kind(id), Kind::Int(_));
-    if args.len() == 2 && args.iter().any(|arg| is_int(t, *arg)) {
-        if let Some(made) = quotient_and_rest(t, function, args[0], args[1])? {
-            return Ok(Some(made));
-        }
-    }
-    if !args.iter().any(|arg| is_of_graph(t, *arg)) {
-        return Ok(None);
-    }
-    if let [a, b] = args[..] {
-        return of_two(t, function, a, b);
-    }
-    let [value] = args[..] else {
-        return Ok(None);
-    };
-    let named = obj::name_of(function);
-    for &(module, name, takes) in FUNCTIONS {
-        if named.as_deref() != Some(name) || !obj::is_attr(function, module, name) {
-            continue;
-        }
-        let value = lowered(t, value)?;
-        let Some(symbol) = item::symbol(t, value) else {
-            return Ok(None);
-        };
-        let dtype = t.graph.meta(symbol).map(|meta| meta.dtype);
-        let whole = match dtype {
-            Some(DType::Int64) => true,
-            Some(DType::Float64) => false,
-            _ => return refuse(t, format!("{name}() of a bool of the graph")),
-        };
-        // The same number.
-        if whole && matches!(name, "ceil" | "floor" | "trunc" | "round") {
-            return Ok(Some(value));
-        }
-        if !whole && name == "isqrt" {
-            return Ok(None);
-        }
-        let given = match takes {
-            Takes::Float if whole => {
-                // Python's double of a larger one may be another.
-                let given = item::cast(t, symbol, DType::Float64)?;
-                item::is_below(t, given, (1_i64 << 53) as f64)?;
-                given
-            }
-            Takes::Float | Takes::Either => symbol,
-        };
-        if matches!(name, "ceil" | "floor" | "trunc" | "round") {
-            item::is_small(t, given)?;
-        }
-        return apply(t, name, &[given]).map(Some);
-    }
-    Ok(None)
-}
-
-/// `pow(a, b)` and `math.pow(a, b)`.
-fn of_two(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    a: VarId,
-    b: VarId,
-) -> Step<Option<VarId>> {
-    let classes = [a, b].map(|id| numbers_class(t, id));
-    if obj::is_attr(function, BUILTINS, "pow") {
-        return powers::of(t, a, b);
-    }
-    if obj::is_attr(function, "math", "pow") && !classes.contains(&None) {
-        return powers::of_floats(t, a, b);
-    }
-    quotient_and_rest(t, function, a, b)
-}
-
-/// `divmod(a, b)` of whole numbers.
-fn quotient_and_rest(
-    t: &mut Tracer<'_>,
-    function: &Bound<'_, PyAny>,
-    a: VarId,
-    b: VarId,
-) -> Step<Option<VarId>> {
-    let classes = [a, b].map(|id| numbers_class(t, id));
-    if classes != [Some(Type::Int); 2] || !obj::is_attr(function, BUILTINS, "divmod") {
-        return Ok(None);
-    }
-    let mut parts = Vec::with_capacity(2);
-    for op in [BinOp::FloorDiv, BinOp::Rem] {
-        let part = match dynamic_scalar::binary(t, op, a, b)? {
-            Some(part) => Some(part),
-            None => tensor_scalar::arithmetic(t, op, a, b)?,
-        };
-        let Some(part) = part else { return Ok(None) };
-        parts.push(part);
-    }
-    Ok(Some(t.add(Kind::Tuple(parts, None))))
 }
 
 /// The type of a number; a bool is none here.
@@ -480,9 +342,84 @@ pub fn equal_items(t: &mut Tracer<'_>, pairs: &[(VarId, VarId)], all: bool) -> S
     }))
 }
 
+/// How two sequences of whole numbers are ordered, of which the program computes some; `None` where
+/// they are none of these.
+pub fn ordered_items(
+    t: &mut Tracer<'_>,
+    op: CmpOp,
+    x: &[VarId],
+    y: &[VarId],
+) -> Step<Option<VarId>> {
+    let mut computed = false;
+    for item in x.iter().chain(y) {
+        computed |= is_of_graph(t, *item);
+        if numbers_class(t, *item) != Some(Type::Int) {
+            return Ok(None);
+        }
+    }
+    let strict = match op {
+        CmpOp::Lt | CmpOp::Le => CmpOp::Lt,
+        CmpOp::Gt | CmpOp::Ge => CmpOp::Gt,
+        CmpOp::Eq | CmpOp::Ne => return Ok(None),
+    };
+    if !computed {
+        return Ok(None);
+    }
+    // Behind the last pair their lengths decide.
+    let mut found = t.bool(op.holds(x.len(), y.len()));
+    let pairs: Vec<_> = x.iter().copied().zip(y.iter().copied()).collect();
+    for (a, b) in pairs.into_iter().rev() {
+        let before = comparisons::compare(t, strict, a, b)?;
+        let equal = comparisons::compare(t, CmpOp::Eq, a, b)?;
+        let mut symbols = Vec::with_capacity(3);
+        for answer in [before, equal, found] {
+            symbols.push(match item::symbol(t, answer) {
+                Some(symbol) => symbol,
+                None => {
+                    let known = truth::truth(t, answer)?;
+                    constant_bool(t, known)?
+                }
+            });
+        }
+        let [before, equal, rest] = symbols[..] else {
+            return Ok(None);
+        };
+        let tie = tensor_scalar::method(t, "logical_and", equal, vec![Arg::Symbol(rest)])?;
+        let made = tensor_scalar::method(t, "logical_or", before, vec![Arg::Symbol(tie)])?;
+        found = item::variable(t, made);
+    }
+    Ok(Some(found))
+}
+
+/// `a if condition else b` of whole numbers.
+pub fn chosen(t: &mut Tracer<'_>, condition: SymbolId, a: VarId, b: VarId) -> Step<VarId> {
+    let mut symbols = vec![condition];
+    for number in [a, b] {
+        match as_tensor(t, number, DType::Int64)? {
+            Some(symbol) => symbols.push(symbol),
+            None => return refuse(t, "a choice between such numbers"),
+        }
+    }
+    apply(t, "chosen", &symbols)
+}
+
+fn constant_bool(t: &mut Tracer<'_>, value: bool) -> Step<SymbolId> {
+    let value = t.bool(value);
+    let made = dynamic_scalar::filled(t, &[], value, DType::Bool)?;
+    match t.kind(made).tensor().map(|tensor| tensor.symbol) {
+        Some(symbol) => Ok(symbol),
+        None => refuse(t, "a bool that is not a tensor"),
+    }
+}
+
 /// A call of `paddle_sot_rs._graph.arithmetic.name`.
 pub fn apply(t: &mut Tracer<'_>, name: &str, args: &[SymbolId]) -> Step<VarId> {
     let args = args.iter().map(|arg| Arg::Symbol(*arg)).collect();
+    applied(t, name, args)
+}
+
+/// The same with what is known among its arguments.
+pub fn applied(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>) -> Step<VarId> {
     match tensor_scalar::function(t, "paddle_sot_rs._graph.arithmetic", name, args)?.as_symbol() {
         Some(symbol) => Ok(item::variable(t, symbol)),
         None => refuse(t, format!("{name}() is not a number")),

@@ -207,6 +207,9 @@ fn by_items(t: &mut Tracer<'_>, op: CmpOp, x: &[VarId], y: &[VarId]) -> Step<Var
             };
         }
     }
+    if let Some(answer) = program_numbers::ordered_items(t, op, x, y)? {
+        return Ok(answer);
+    }
     for (a, b) in x.iter().zip(y) {
         if !comparisons::equal_values(t, *a, *b)? {
             return match op {

@@ -24,6 +24,7 @@ pub(super) const SET: &str = "set_item";
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
     let key = as_places(t, tensor, key)?;
+    let key = of_graph(t, key)?;
     let basic = is_basic(t, key);
     if basic && !is_in_range(t, tensor, key)? {
         return Ok(false);
@@ -94,6 +95,37 @@ fn as_places(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<VarId> {
     Ok(t.constant(&made))
 }
 
+/// The key with numbers made of open dims, and slices of those, as numbers of the graph.
+fn of_graph(t: &mut Tracer<'_>, key: VarId) -> Step<VarId> {
+    let kind = t.kind(key).clone();
+    if let Kind::Int(_) = kind {
+        let symbol = dynamic_scalar::place(t, key)?;
+        return Ok(symbol.map_or(key, |symbol| t.add(Kind::SymNumber(symbol))));
+    }
+    if let Kind::Slice(parts) = kind {
+        let [start, stop, step] = parts;
+        let new = [of_graph(t, start)?, of_graph(t, stop)?, step];
+        return Ok(if new == parts {
+            key
+        } else {
+            t.add(Kind::Slice(new))
+        });
+    }
+    let Kind::Tuple(items, None) = kind else {
+        return Ok(key);
+    };
+    let mut new = Vec::with_capacity(items.len());
+    for item in &items {
+        let inner = matches!(t.kind(*item), Kind::Tuple(..));
+        new.push(if inner { *item } else { of_graph(t, *item)? });
+    }
+    Ok(if new == items {
+        key
+    } else {
+        t.add(Kind::Tuple(new, None))
+    })
+}
+
 /// Whole numbers, slices of them, `...` and `None`: other keys have rules of their own.
 fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
     if let Kind::Tuple(items, None) = t.kind(key).clone() {
@@ -104,7 +136,7 @@ fn is_basic(t: &mut Tracer<'_>, key: VarId) -> bool {
     if let Kind::Slice(parts) = *t.kind(key) {
         return parts
             .into_iter()
-            .all(|part| t.is_none(part) || is_whole(t, part));
+            .all(|part| t.is_none(part) || is_whole(t, part) || is_number_of_graph(t, part));
     }
     let selects = |value: Bound<'_, PyAny>| value.is_none() || value.is(value.py().Ellipsis());
     is_place_of_graph(t, key)
@@ -153,9 +185,10 @@ fn is_in_range(t: &mut Tracer<'_>, tensor: VarId, key: VarId) -> Step<bool> {
 /// Whether it is a whole number of no dims that only the graph knows, of control flow that is
 /// captured.
 fn is_place_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
-    let meta = if let Kind::SymNumber(symbol) = *t.kind(id) {
-        t.graph.meta(symbol).cloned()
-    } else if let Kind::Tensor(_) = t.kind(id) {
+    if is_number_of_graph(t, id) {
+        return true;
+    }
+    let meta = if let Kind::Tensor(_) = t.kind(id) {
         tensors::meta_of(t, id)
     } else {
         None
@@ -164,6 +197,15 @@ fn is_place_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
         meta.shape.is_empty() && matches!(meta.dtype, DType::Int32 | DType::Int64)
     });
     whole && t.options.capture_control_flow
+}
+
+/// Whether it is a whole number that the graph makes.
+fn is_number_of_graph(t: &mut Tracer<'_>, id: VarId) -> bool {
+    if let Kind::SymNumber(symbol) = *t.kind(id) {
+        let meta = t.graph.meta(symbol);
+        return meta.is_some_and(|meta| matches!(meta.dtype, DType::Int32 | DType::Int64));
+    }
+    false
 }
 
 /// Whether there is such a place along a dim.

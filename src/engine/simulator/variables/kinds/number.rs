@@ -162,10 +162,13 @@ impl Protocol for Int {
     }
 
     fn argument(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
-        if !arguments::depends_on_dims(t, id) {
-            return arguments::refuse(t, id);
+        if arguments::depends_on_dims(t, id) {
+            return Ok(Arg::Symbol(arguments::number_statement(t, self.0)?));
         }
-        Ok(Arg::Symbol(arguments::number_statement(t, self.0)?))
+        match dynamic_scalar::made_for_calls(t, id)? {
+            Some(symbol) => Ok(Arg::Symbol(symbol)),
+            None => arguments::refuse(t, id),
+        }
     }
 
     fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {

@@ -1,0 +1,185 @@
+//! Rules of operations that are given axes, sizes or counts.
+
+use std::sync::Arc;
+
+use crate::bytecode::BinOp;
+use crate::graph::{Arg, Statement, SymbolId};
+use crate::tracker::number::Number;
+
+use super::{Search, argument, is_none, items};
+
+const X: &[&str] = &["x", "input"];
+const AXIS: &[&str] = &["axis", "dim"];
+
+/// A size that follows from the others.
+const REST: Number = Number::Int(-1);
+
+fn made(op: BinOp, a: Number, b: Number) -> Number {
+    Number::Made(op, Arc::new(a), Arc::new(b))
+}
+
+impl Search<'_, '_> {
+    /// A size, or another whole number: known, or made of dims.
+    fn size(&mut self, arg: &Arg) -> Option<Number> {
+        match arg.as_symbol() {
+            Some(symbol) => self.number(symbol),
+            None => self.whole(arg).map(Number::Int),
+        }
+    }
+
+    /// The axes that an argument names.
+    fn axes(&self, arg: &Arg, rank: usize) -> Option<Vec<usize>> {
+        let axes = items(arg).unwrap_or(std::slice::from_ref(arg));
+        let axes = axes.iter().map(|axis| self.axis(Some(axis), 0, rank));
+        axes.collect()
+    }
+
+    pub(super) fn reversed(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, X)?;
+        let rank = self.rank(x)?;
+        (self.made(it) == Some(rank)).then_some(())?;
+        self.dim(x, rank.checked_sub(at + 1)?)
+    }
+
+    pub(super) fn reduced(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, X)?;
+        let rank = self.rank(x)?;
+        // Those that are kept are ones, which are known.
+        if self.made(it)? == rank {
+            self.axes(argument(it, 1, AXIS)?, rank)?;
+            return self.dim(x, at);
+        }
+        self.squeezed(it, at)
+    }
+
+    pub(super) fn squeezed(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, X)?;
+        let rank = self.rank(x)?;
+        let gone = self.axes(argument(it, 1, AXIS)?, rank)?;
+        let left: Vec<usize> = (0..rank).filter(|axis| !gone.contains(axis)).collect();
+        (self.made(it)? == left.len()).then_some(())?;
+        self.dim(x, *left.get(at)?)
+    }
+
+    pub(super) fn stacked(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let axis = self.axis(argument(it, 1, AXIS), 0, self.made(it)?)?;
+        let first = items(argument(it, 0, X)?)?.first()?.as_symbol()?;
+        self.dim(first, if at < axis { at } else { at.checked_sub(1)? })
+    }
+
+    /// `arange(end)`, or with `start` and a `step` that is known.
+    pub(super) fn counted(&mut self, it: &Statement) -> Option<Number> {
+        let given = |position, name: &str| {
+            let arg = argument(it, position, &[name]);
+            arg.filter(|arg| !is_none(self.t.py, arg))
+        };
+        let (start, end) = match (given(0, "start"), given(1, "end")) {
+            (Some(end), None) => (None, end),
+            (start, Some(end)) => (start, end),
+            (None, None) => return None,
+        };
+        let step = given(2, "step").map_or(Some(1), |step| self.whole(step))?;
+        (step > 0).then_some(())?;
+        let start = start.map_or(Some(Number::Int(0)), |start| self.size(start))?;
+        let end = self.size(end)?;
+        self.ordered.push((start.clone(), end.clone()));
+        let many = made(BinOp::Sub, end, start);
+        if step == 1 {
+            return Some(many);
+        }
+        let up = made(BinOp::Add, many, Number::Int(step - 1));
+        Some(made(BinOp::FloorDiv, up, Number::Int(step)))
+    }
+
+    pub(super) fn made_of_sizes(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let sizes = items(argument(it, 0, &["shape"])?)?;
+        self.size(sizes.get(at)?)
+    }
+
+    /// 0 is the dim in the same place, -1 what is left.
+    pub(super) fn reshape(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let wanted = items(argument(it, 1, &["shape"])?)?;
+        let size = self.size(wanted.get(at)?)?;
+        let x = self.tensor(it, 0, X)?;
+        if size == Number::Int(0) {
+            self.dim(x, at)
+        } else if size == REST {
+            self.left_over(x, wanted, at)
+        } else {
+            Some(size)
+        }
+    }
+
+    fn left_over(&mut self, x: SymbolId, wanted: &[Arg], at: usize) -> Option<Number> {
+        let (mut all, mut others) = (Number::Int(1), Number::Int(1));
+        for axis in 0..self.rank(x)? {
+            all = made(BinOp::Mul, all, self.dim(x, axis)?);
+        }
+        for (place, size) in wanted.iter().enumerate() {
+            if place == at {
+                continue;
+            }
+            let mut size = self.size(size)?;
+            if size == Number::Int(0) {
+                size = self.dim(x, place)?;
+            }
+            others = made(BinOp::Mul, others, size);
+        }
+        self.ordered.push((Number::Int(1), others.clone()));
+        Some(made(BinOp::FloorDiv, all, others))
+    }
+
+    pub(super) fn expanded(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let sizes = items(argument(it, 1, &["shape"])?)?;
+        let size = self.size(sizes.get(at)?)?;
+        if size != REST {
+            return Some(size);
+        }
+        let x = self.tensor(it, 0, X)?;
+        let before = sizes.len().checked_sub(self.rank(x)?)?;
+        self.dim(x, at.checked_sub(before)?)
+    }
+
+    pub(super) fn tiled(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, X)?;
+        let times = items(argument(it, 1, &["repeat_times"])?)?;
+        (self.rank(x)? == times.len()).then_some(())?;
+        let times = self.size(times.get(at)?)?;
+        Some(made(BinOp::Mul, self.dim(x, at)?, times))
+    }
+
+    pub(super) fn part(&mut self, it: &Statement, result: usize, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, X)?;
+        let axis = self.axis(argument(it, 2, AXIS), 0, self.rank(x)?)?;
+        let whole = self.dim(x, at)?;
+        if at != axis {
+            return Some(whole);
+        }
+        let sections = argument(it, 1, &["num_or_sections", "chunks"])?;
+        let Some(sections) = items(sections) else {
+            let count = self.whole(sections).filter(|count| *count > 0)?;
+            return Some(made(BinOp::FloorDiv, whole, Number::Int(count)));
+        };
+        let size = self.size(sections.get(result)?)?;
+        if size != REST {
+            return Some(size);
+        }
+        let mut left = whole;
+        for (place, section) in sections.iter().enumerate() {
+            if place != result {
+                left = made(BinOp::Sub, left, self.size(section)?);
+            }
+        }
+        Some(left)
+    }
+
+    pub(super) fn highest(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, X)?;
+        let rank = self.rank(x)?;
+        let axis = argument(it, 2, AXIS).filter(|axis| !is_none(self.t.py, axis));
+        if at == self.axis(axis, -1, rank)? {
+            return self.size(argument(it, 1, &["k"])?);
+        }
+        self.dim(x, at)
+    }
+}
