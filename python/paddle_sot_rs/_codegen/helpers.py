@@ -246,6 +246,11 @@ def set_popped_dict(target, changes):
         set_dict(target, items)
 
 
+def take_items(iterator, count):
+    for _ in range(count):
+        next(iterator, None)
+
+
 def set_set(target, items):
     for item in target - items:
         target.discard(item)

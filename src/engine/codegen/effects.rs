@@ -94,6 +94,7 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
                 Some((helper, e.t.add(Kind::Tuple(parts, None))))
             }
             Snapshot::Value(helper, value) => Some((helper, value)),
+            Snapshot::Taken(count) => Some(("take_items", e.t.int(count as i64))),
             Snapshot::Attributes => None,
             Snapshot::Never => {
                 return Err(Break::new(
@@ -110,7 +111,10 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
                 e.prepare(value)?;
             }
         }
-        pending.push((id, fresh));
+        // Before what they go over changes: the frame has taken their items before.
+        let is_taken = matches!(fresh, Some(("take_items", _)));
+        let at = if is_taken { 0 } else { pending.len() };
+        pending.insert(at, (id, fresh));
     }
     let globals = e.t.global_writes.clone();
     for value in globals.iter().filter_map(|(_, write)| write.value) {

@@ -12,7 +12,8 @@ use crate::variables::{DictVar, IterVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::{Step, Stop, Tracer};
-use crate::simulator::{attributes, classes, exceptions, generators, itertools, layers};
+use crate::simulator::{attributes, classes, exceptions, generators, given_iterators};
+use crate::simulator::{itertools, layers};
 use crate::simulator::{tensors, truth};
 
 pub use crate::simulator::variables::protocol::{collect, is_unchanged, iter as get_iter, next};
@@ -256,6 +257,8 @@ pub(in crate::simulator) fn next_of_state(
             Ok(Some(row))
         }
         IterVar::Generator { .. } | IterVar::Ended { .. } => generators::next(t, iterator),
+        // Whoever takes all of its items takes them natively.
+        IterVar::Given { .. } => given_iterators::refuse(t),
         IterVar::Tool(tool) => itertools::next(t, iterator, tool),
     }
 }
