@@ -429,6 +429,9 @@ pub fn collect_fast(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
 pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
     // A class is an object of its metaclass.
     let is_object = matches!(t.kind(value), Kind::Object(_) | Kind::Class);
+    if let Kind::StandIn(object) = *t.kind(value) {
+        return for_list_of_stand_in(t, value, object);
+    }
     let is_layer = matches!(t.kind(value), Kind::Layer(_));
     let is_given = is_layer && layers::items(t, value, &["__iter__", "__len__"])?.is_none();
     if !is_object && !is_given {
@@ -443,6 +446,18 @@ pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
         if attributes::lookup(&class, "__len__").is_some() {
             truth::len(t, value)?;
         }
+    }
+    Ok(Some(iterator))
+}
+
+/// The same of what a polyfill makes, whose class says whether that is asked how long it may be.
+fn for_list_of_stand_in(t: &mut Tracer<'_>, value: VarId, object: VarId) -> Step<Option<VarId>> {
+    const HINT: &str = "__length_hint__";
+    let iterator = get_iter(t, value)?;
+    let class = t.type_of(object);
+    if class.is_some_and(|class| attributes::lookup(&class, HINT).is_some()) {
+        let hint = attributes::get_special(t, object, HINT)?;
+        call(t, hint, &[], &[])?;
     }
     Ok(Some(iterator))
 }
