@@ -115,6 +115,7 @@ impl Tracker {
             Self::TypeAttr(..)
             | Self::CellContents(_)
             | Self::Member(..)
+            | Self::Upcoming(..)
             | Self::ContextValue(_) => true,
             Self::Local { .. }
             | Self::FreeCell { .. }
@@ -126,7 +127,6 @@ impl Tracker {
             | Self::ListItem(..)
             | Self::TupleItem(..)
             | Self::DequeItem(..)
-            | Self::Upcoming(..)
             | Self::Proxied(_)
             | Self::NativeAttr(..)
             | Self::Function(..)

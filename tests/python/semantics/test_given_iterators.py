@@ -50,6 +50,15 @@ def calls(function: Callable[..., Any], made: Callable[[], Any], times: int) -> 
     return seen
 
 
+def unused(x, it):
+    ended = []
+    try:
+        next(it)
+    except StopIteration:
+        ended.append("end")
+    return x * 2, ended
+
+
 MADE: dict[str, Callable[[], Iterator[Any]]] = {
     "list": lambda: iter([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]),
     "tuple": lambda: iter((1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)),
@@ -73,7 +82,7 @@ MADE: dict[str, Callable[[], Iterator[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("function", [twice, with_default, by_method, fails_behind])
+@pytest.mark.parametrize("function", [twice, with_default, by_method, fails_behind, unused])
 @pytest.mark.parametrize("kind", MADE)
 def test_they_give_what_they_give_in_plain_python(kind, function):
     if kind == "largest count" and function is not by_method:
