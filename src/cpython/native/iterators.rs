@@ -15,6 +15,7 @@ use crate::frame::Modules;
 use super::classes::is_mutable;
 use super::containers::{length, list_item, tuple_item};
 use super::object::Ptr;
+use super::thread_state::is_alone;
 
 /// What an iterator gives after so many items more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,9 +161,12 @@ fn tells_what_follows(
 }
 
 /// What an iterator gives when so many items more are taken; `None` at its end, and where nothing
-/// is known of it.
+/// is known of it. Where there are other threads they may take it before this one does.
 pub fn upcoming<'a>(py: Python<'a>, iterator: Ptr<'a>, ahead: usize) -> Option<Upcoming<'a>> {
-    read(LAYOUTS.get(py)?, iterator, ahead)
+    let layouts = LAYOUTS.get(py)?;
+    is_alone(py)
+        .then(|| read(layouts, iterator, ahead))
+        .flatten()
 }
 
 /// Whether it is of a type of which that may be known.

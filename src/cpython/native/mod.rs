@@ -34,7 +34,7 @@ pub use number::{Type, Value};
 pub use numpy_scalars::{are_equal, is_scalar, is_scalar_class};
 pub use object::{Ptr, cell_contents, instance_dict, is_object_member, member, to_bound, type_of};
 pub use references::{WeakOrStrong, is_tracked, is_weakly_referenced, references, weak_reference};
-pub use thread_state::{context_value, handled_exception, value_in_context};
+pub use thread_state::{context_value, handled_exception, is_alone, value_in_context};
 pub use version::{
     Order, dict_version, managed_dict, order_of, order_version, owned_dict, try_versions,
     type_version, version_follows, versions_name,

@@ -3,11 +3,13 @@
 import collections
 import functools
 import itertools
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import paddle
-import paddle_sot_rs as sot
 import pytest
 from harness import translate
 from support import same, snapshot
@@ -91,29 +93,59 @@ def test_they_give_what_they_give_in_plain_python(kind, function):
     assert same(expected, actual), (expected, actual)
 
 
-GUARDED = ["list", "tuple", "reversed", "tensors", "count", "cycle of a list", "cycle of tensors"]
+# Workers of pytest-xdist have a thread of their own beside the one that runs tests.
+ALONE = """
+import itertools
+import paddle
 
+def tensors(*numbers):
+    return [paddle.to_tensor([number, 1.0]) for number in numbers]
 
-@pytest.mark.parametrize("kind", GUARDED)
-def test_next_is_part_of_the_graph(kind):
-    translated = translate(twice)
-    given = MADE[kind]()
+def twice(x, it):
+    y = x * next(it)
+    return y + next(it)
+
+numbers = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+for given in (iter(numbers), iter(tuple(numbers)), reversed(numbers), iter(tensors(*numbers)), itertools.count(4),
+              itertools.cycle([1.0, 2.0, 3.0]), itertools.cycle(tensors(1.0, 2.0, 4.0))):
+    function = sot.to_static(lambda x, it: twice(x, it), min_graph_size=0)
     for _ in range(3):
-        translated(paddle.ones([2]), given)
-    record = sot.stats(translated)
-    assert not record.graph_breaks and record.graphs == record.translations <= 3, record
+        function(paddle.ones([2]), given)
+    record = sot.stats(function)
+    assert not record.graph_breaks and record.graphs == record.translations <= 3, (given, record)
+
+function = sot.to_static(twice, min_graph_size=0)
+given = itertools.cycle(tensors(1.0, 2.0, 3.0))
+for _ in range(9):
+    function(paddle.ones([2]), given)
+assert sot.stats(function).translations == 1
+given = itertools.count()
+for at in range(9):
+    assert function(paddle.ones([2]), given).tolist() == [4.0 * at + 1] * 2
+assert sot.stats(function).translations <= 3
+"""
 
 
-def test_other_items_of_one_kind_are_no_other_translation():
-    translated = translate(twice)
-    given = itertools.cycle(tensors(1.0, 2.0, 3.0))
-    for _ in range(9):
-        translated(paddle.ones([2]), given)
-    assert sot.stats(translated).translations == 1
-    numbers = itertools.count()
-    for at in range(9):
-        assert translated(paddle.ones([2]), numbers).tolist() == [4.0 * at + 1] * 2
-    assert sot.stats(translated).translations <= 3
+def test_next_is_part_of_the_graph():
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_take_each_item_once():
+    numbers, taken = itertools.count(), []
+    function = translate(lambda x: x * next(numbers))
+
+    def work():
+        for _ in range(100):
+            taken.append(int(function(paddle.ones([]))))
+
+    function(paddle.ones([]))
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == list(range(1, 401))
 
 
 class Loader:
