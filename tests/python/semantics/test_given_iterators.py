@@ -97,6 +97,7 @@ def test_they_give_what_they_give_in_plain_python(kind, function):
 ALONE = """
 import itertools
 import paddle
+import paddle_sot_rs as sot
 
 def tensors(*numbers):
     return [paddle.to_tensor([number, 1.0]) for number in numbers]
