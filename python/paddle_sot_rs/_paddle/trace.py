@@ -93,7 +93,7 @@ class Trace:
         self.counted = None
         value.stop_gradient = tensor.stop_gradient
         # What differs between calls: `dynamic_scalar` names it so.
-        if tensor.name == PYTHON_NUMBER:
+        if type(tensor) is paddle.Tensor and tensor.name == PYTHON_NUMBER:
             value.get_defining_op().set_bool_attr(PYTHON_NUMBER, True)
         return value
 
