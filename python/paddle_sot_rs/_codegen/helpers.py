@@ -239,7 +239,7 @@ def set_changed_dict(target, changes):
     """What other threads have written since the frame has looked stays: other keys, and values that it left alone."""
     items, before, kept = changes
     own = _own(target, collections.OrderedDict, dict)
-    if not items and len(target) == len(before):
+    if not items and dict.__len__(target) == len(before):
         # Iterators of an `OrderedDict` tell this from keys that are deleted.
         own.clear(target)
         return
@@ -263,7 +263,7 @@ def set_changed_dict(target, changes):
 def set_changed_list(target, changes):
     """The same of a list of which items are replaced."""
     items, kept = changes
-    if len(target) < len(items):
+    if list.__len__(target) < len(items):
         return list.__setitem__(target, slice(None), items)
     kept = frozenset(kept)
     for place, item in enumerate(items):
