@@ -121,10 +121,12 @@ pub fn cached_property<'py>(
     Ok(Some((found.getattr("attrname")?, found.getattr("func")?)))
 }
 
-/// An attribute that should be a text; empty where it is none. Of a class, it is what `type` says.
+/// An attribute that should be a text; empty where it is none. Of a class, it is what `type` says,
+/// and instances of classes of Python code are not asked.
 pub fn text_of(value: &Bound<'_, PyAny>, name: &str) -> String {
     let text = match value.cast::<PyType>() {
         Ok(class) => of_type(class, name),
+        Err(_) if native::is_mutable(&value.get_type()) => None,
         Err(_) => value.getattr(name).ok(),
     };
     let text = text.and_then(|text| text.extract().ok());

@@ -235,6 +235,43 @@ def set_dict(target, items):
         own.__setitem__(target, key, value)
 
 
+def set_changed_dict(target, changes):
+    """What other threads have written since the frame has looked stays: other keys, and values that it left alone."""
+    items, before, kept = changes
+    own = _own(target, collections.OrderedDict, dict)
+    if not items and dict.__len__(target) == len(before):
+        # Iterators of an `OrderedDict` tell this from keys that are deleted.
+        own.clear(target)
+        return
+    plain, before, kept = (str, int), frozenset(before), frozenset(kept)
+    end = object()
+    wanted = iter(items)
+    new = next(wanted, end)
+    gone = set()
+    for old in own.__iter__(target):
+        if old is new or type(old) is type(new) and old == new:
+            new = next(wanted, end)
+        elif type(old) in plain and old in before:
+            gone.add(old)
+    for key in gone:
+        own.__delitem__(target, key)
+    for key, value in items.items():
+        if type(key) not in plain or key not in kept or key in gone:
+            own.__setitem__(target, key, value)
+
+
+def set_changed_list(target, changes):
+    """The same of a list of which items are replaced."""
+    items, kept = changes
+    if list.__len__(target) < len(items):
+        return list.__setitem__(target, slice(None), items)
+    kept = frozenset(kept)
+    for place, item in enumerate(items):
+        if place not in kept:
+            list.__setitem__(target, place, item)
+    return None
+
+
 def set_popped_dict(target, changes):
     count, items = changes
     own = _own(target, collections.OrderedDict, dict)
@@ -244,6 +281,11 @@ def set_popped_dict(target, changes):
             own.popitem(target)
     if items or target:
         set_dict(target, items)
+
+
+def take_items(iterator, count):
+    for _ in range(count):
+        next(iterator, None)
 
 
 def set_set(target, items):

@@ -137,6 +137,47 @@ def groupby(iterable: Any, key: Any = None) -> Any:
     return stand_in(_Groups(iterable, key))
 
 
+class _Reversed:
+    """What `reversed` makes of an object with `__getitem__` and `__len__`."""
+
+    def __init__(self, sequence: Any) -> None:
+        self._sequence = sequence
+        self._left = len(sequence)
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        if self._left <= 0:
+            raise StopIteration
+        self._left -= 1
+        try:
+            return self._sequence[self._left]
+        except (IndexError, StopIteration):
+            self._left = 0
+        raise StopIteration
+
+    def __length_hint__(self) -> int:
+        length = len(self._sequence)
+        return 0 if length < self._left else self._left
+
+
+def reversed_items(sequence: Any) -> Any:
+    """`reversed(sequence)`"""
+    return stand_in(_Reversed(sequence))
+
+
+def repr_once(self: Any, *, repr_running: Any = None, user_function: Any = None) -> Any:
+    """`repr(self)` of a data class, or of another with `reprlib.recursive_repr`.
+
+    Without its note of what is shown: an object within itself calls itself without end, which only the interpreter
+    follows.
+    """
+    if repr_running:
+        graph_break()
+    return user_function(self)
+
+
 def _twin(function: Any) -> Any:
     """Another function with its code: calls of the one itself come to a polyfill."""
     return types.FunctionType(function.__code__, function.__globals__, argdefs=function.__defaults__)

@@ -10,6 +10,8 @@ _LARGEST_CONSTANT = 4096
 # What each run is given, as an input or as a parameter that the program knows.
 DATA = "pd_op.data"
 GIVEN = (DATA, "builtin.parameter")
+# Marks what makes a Value of a Python number.
+PYTHON_NUMBER = "sot_number"
 CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
 # Their results may share storage with what they are given, which operations in place do not know.
 _HANDS_ON = ("pd_op.while", "pd_op.if", "cf.yield")
@@ -45,7 +47,8 @@ def hoist(block, kept, forward_end, start, place):
             continue
         where = attributes["place"] if attributes["place"].is_cpu_place() else place
         # repr: 0.0 and -0.0 are equal.
-        key = (whole, repr(number), tuple(value.shape), str(value.dtype), str(where))
+        is_number = op.has_attr(PYTHON_NUMBER)
+        key = (whole, is_number, repr(number), tuple(value.shape), str(value.dtype), str(where))
         constant = known.get(key)
         if constant is None:
             recipes.append(
@@ -56,6 +59,8 @@ def hoist(block, kept, forward_end, start, place):
             pir.set_insertion_point(anchor)
             constant = known[key] = _C_ops.data(f"sot_c{len(values)}", value.shape, value.dtype, where)
             constant.stop_gradient = True
+            if is_number:
+                constant.get_defining_op().set_bool_attr(PYTHON_NUMBER, True)
             values.append(constant)
         value.replace_all_uses_with(constant)
         block.remove_op(op)

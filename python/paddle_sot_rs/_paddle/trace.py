@@ -13,7 +13,7 @@ from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.alike_calls import INPUTS, AlikeCalls
 from paddle_sot_rs._paddle.blocks import ROWS, remove
 from paddle_sot_rs._paddle.call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
-from paddle_sot_rs._paddle.constants import DATA
+from paddle_sot_rs._paddle.constants import DATA, PYTHON_NUMBER
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
@@ -92,6 +92,9 @@ class Trace:
         value = INPUTS.made(f"sot_x{len(self.external)}", shape, tensor.dtype)
         self.counted = None
         value.stop_gradient = tensor.stop_gradient
+        # What differs between calls: `dynamic_scalar` names it so.
+        if type(tensor) is paddle.Tensor and tensor.name == PYTHON_NUMBER:
+            value.get_defining_op().set_bool_attr(PYTHON_NUMBER, True)
         return value
 
     def cast(self, tensor):

@@ -11,6 +11,7 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle.constants import PYTHON_NUMBER
 from paddle_sot_rs._paddle.views import SHARES
 
 Value = pir.Value
@@ -32,7 +33,9 @@ def _divide(self, other):
     value = self
     if value.dtype in _INTEGERS:
         value = value.astype(paddle.float32)
-    return _C_ops.divide(value, _C_ops.full([], other, value.dtype, core.Place()))
+    divisor = _C_ops.full([], other, value.dtype, core.Place())
+    divisor.get_defining_op().set_bool_attr(PYTHON_NUMBER, True)
+    return _C_ops.divide(value, divisor)
 
 
 def _reversed_divide(self, other):

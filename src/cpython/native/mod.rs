@@ -7,6 +7,7 @@ mod dict_key;
 mod functions;
 mod gc_pause;
 mod hash_table;
+mod iterators;
 mod number;
 mod numpy_scalars;
 mod object;
@@ -28,11 +29,12 @@ pub use dict_key::DictKey;
 pub use functions::{FunctionField, function_field, is_called_as_usual, method_part};
 pub use gc_pause::NoCollection;
 pub use hash_table::{HashedKey, place_in_dict};
+pub use iterators::{Upcoming, is_known_iterator, know_iterators, upcoming};
 pub use number::{Type, Value};
 pub use numpy_scalars::{are_equal, is_scalar, is_scalar_class};
 pub use object::{Ptr, cell_contents, instance_dict, is_object_member, member, to_bound, type_of};
 pub use references::{WeakOrStrong, is_tracked, is_weakly_referenced, references, weak_reference};
-pub use thread_state::{context_value, handled_exception, value_in_context};
+pub use thread_state::{context_value, handled_exception, is_alone, value_in_context};
 pub use version::{
     Order, dict_version, managed_dict, order_of, order_version, owned_dict, try_versions,
     type_version, version_follows, versions_name,

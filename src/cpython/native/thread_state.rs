@@ -18,6 +18,16 @@ pub fn handled_exception(_: Python<'_>) -> Ptr<'_> {
     }
 }
 
+/// Whether no other thread of Python exists: what one call reads, no other call takes meanwhile.
+pub fn is_alone(_: Python<'_>) -> bool {
+    // SAFETY: the GIL is held. The states are read under CPython's own lock, and that of this
+    // thread lives on.
+    unsafe {
+        let first = ffi::PyInterpreterState_ThreadHead(ffi::PyInterpreterState_Get());
+        first == ffi::PyThreadState_Get() && ffi::PyThreadState_Next(first).is_null()
+    }
+}
+
 /// What a `ContextVar` is set to; null where it is not set, whatever default it has.
 pub fn context_value<'a>(variable: Ptr<'a>) -> Ptr<'a> {
     let variable = variable.as_ptr();

@@ -1,12 +1,15 @@
 //! Replaying side effects: all new values are built first, then everything is applied.
 
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyList, PyString};
 
 use crate::frame::{Modules, OPERATOR};
+use crate::native;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
 use crate::simulator::containers::deques;
 use crate::simulator::deferred::{self, DeferredCall, FramePlace};
+use crate::tracker::Tracker;
 use crate::variables::{AttrOp, Kind, ObjectVar, Rebuild, Snapshot, VarId};
 
 use super::reconstruct::Emitter;
@@ -88,12 +91,16 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
             Snapshot::Contents(_, contents @ Kind::List(_)) if deques::keeps_iterators(e.t, id) => {
                 Some(("set_items", e.t.add(contents)))
             }
-            Snapshot::Contents(helper, contents) => Some((helper, e.t.add(contents))),
+            Snapshot::Contents(helper, contents) => {
+                let changes = changes_of_dict(e, id).or_else(|| changes_of_list(e, id));
+                Some(changes.unwrap_or_else(|| (helper, e.t.add(contents))))
+            }
             Snapshot::Popped(helper, count, contents) => {
                 let parts = vec![e.t.int(count as i64), e.t.add(contents)];
                 Some((helper, e.t.add(Kind::Tuple(parts, None))))
             }
             Snapshot::Value(helper, value) => Some((helper, value)),
+            Snapshot::Taken(count) => Some(("take_items", e.t.int(count as i64))),
             Snapshot::Attributes => None,
             Snapshot::Never => {
                 return Err(Break::new(
@@ -110,7 +117,10 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
                 e.prepare(value)?;
             }
         }
-        pending.push((id, fresh));
+        // Before what they go over changes: the frame has taken their items before.
+        let is_taken = matches!(fresh, Some(("take_items", _)));
+        let at = if is_taken { 0 } else { pending.len() };
+        pending.insert(at, (id, fresh));
     }
     let globals = e.t.global_writes.clone();
     for value in globals.iter().filter_map(|(_, write)| write.value) {
@@ -131,6 +141,71 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     }
     write(e, pending, &globals)?;
     left_behind(e)
+}
+
+/// What a dict with plain keys holds, the keys that it had, and those whose values the frame has
+/// left alone: other threads may have written there meanwhile.
+fn changes_of_dict(e: &mut Emitter<'_, '_>, id: VarId) -> Option<(&'static str, VarId)> {
+    let py = e.t.py;
+    let Kind::Dict(dict) = e.t.vars.kind(id).clone() else {
+        return None;
+    };
+    let (value, source) = (e.t.value(id)?, e.t.source(id)?);
+    let is_plain = |key: &Bound<'_, PyAny>| {
+        key.is_exact_instance_of::<PyString>() || key.is_exact_instance_of::<PyInt>()
+    };
+    let before: Vec<Bound<'_, PyAny>> = value
+        .cast::<PyDict>()
+        .ok()?
+        .iter()
+        .map(|(key, _)| key)
+        .collect();
+    if !before.iter().all(is_plain) {
+        return None;
+    }
+    let mut kept = Vec::new();
+    for (key, item) in dict.items.values() {
+        let is_kept = match (e.t.value(*key), e.t.source(*item).as_deref()) {
+            (Some(named), Some(Tracker::DictItem(base, of))) if *base == source => {
+                is_plain(&named) && named.eq(native::key_object(py, of)).unwrap_or(false)
+            }
+            _ => false,
+        };
+        kept.extend(is_kept.then_some(*key));
+    }
+    let before = before.iter().map(|key| e.t.constant(key)).collect();
+    let parts = [
+        Kind::Dict(dict),
+        Kind::Tuple(before, None),
+        Kind::Tuple(kept, None),
+    ];
+    let parts = parts.map(|part| e.t.add(part)).to_vec();
+    Some(("set_changed_dict", e.t.add(Kind::Tuple(parts, None))))
+}
+
+/// The same of a list that is as long as before: what it holds, and the places left alone.
+fn changes_of_list(e: &mut Emitter<'_, '_>, id: VarId) -> Option<(&'static str, VarId)> {
+    let Kind::List(items) = e.t.vars.kind(id).clone() else {
+        return None;
+    };
+    let (value, source) = (e.t.value(id)?, e.t.source(id)?);
+    if value.cast::<PyList>().ok()?.len() != items.len() {
+        return None;
+    }
+    let is_kept = |(at, item): &(usize, &VarId)| {
+        let of = e.t.source(**item);
+        of.is_some_and(|of| *of == Tracker::ListItem(source.clone(), *at))
+    };
+    let kept: Vec<usize> = items
+        .iter()
+        .enumerate()
+        .filter(is_kept)
+        .map(|it| it.0)
+        .collect();
+    let kept = kept.into_iter().map(|at| e.t.int(at as i64)).collect();
+    let parts = [Kind::List(items), Kind::Tuple(kept, None)];
+    let parts = parts.map(|part| e.t.add(part)).to_vec();
+    Some(("set_changed_list", e.t.add(Kind::Tuple(parts, None))))
 }
 
 /// What was left to be done behind the graph, in its order.

@@ -74,6 +74,7 @@ impl Emitter<'_, '_> {
                 this.int(*index as i64)
             }),
             IterVar::Tool(tool) => self.tool(tool),
+            IterVar::Given { .. } => refuse("an iterator that exists, made again"),
             IterVar::Generator { made_at, .. } | IterVar::Ended { made_at } => {
                 let why = "a running generator is live at the break";
                 Err(self.t.left_to_interpreter(*made_at, why))
@@ -163,6 +164,7 @@ impl Emitter<'_, '_> {
                 | IterVar::Tensor { .. }
                 | IterVar::Generator { .. }
                 | IterVar::Ended { .. }
+                | IterVar::Given { .. }
                 | IterVar::Tool(_) => state.inner().iter().any(|inner| self.must_wait(*inner)),
             }
     }

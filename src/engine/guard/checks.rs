@@ -1,11 +1,15 @@
 //! The steps of a guard program: what one reads, and what one checks.
 
+use std::sync::Mutex;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
 use crate::abi;
-use crate::native::{self, Ptr, WeakOrStrong};
+use crate::native::{self, Ptr, Upcoming, WeakOrStrong};
 use crate::obj::Obj;
+use crate::sync::lock;
 use crate::tracker::FunctionField;
 use crate::tracker::number::Outcome;
 
@@ -35,6 +39,8 @@ pub(super) enum Load {
     Nothing,
     ListItem(usize, usize),
     DequeItem(usize, usize),
+    /// The last is the number that the iterator makes, for as long as the slot has it.
+    Upcoming(usize, usize, Mutex<Option<Py<PyAny>>>),
     TupleItem(usize, usize),
     TypeAttr(usize, Py<PyAny>),
     Member(usize, Py<PyAny>),
@@ -120,6 +126,9 @@ pub(super) fn load<'a>(
         Load::Nothing => Ptr::NULL,
         Load::ListItem(slot, index) => from(slot, &|list| native::list_item(list, *index)),
         Load::DequeItem(slot, index) => from(slot, &|deque| native::deque_item(deque, *index)),
+        Load::Upcoming(slot, ahead, number) => {
+            from(slot, &|iterator| upcoming(py, iterator, *ahead, number))
+        }
         Load::TupleItem(slot, index) => from(slot, &|tuple| native::tuple_item(tuple, *index)),
         Load::TypeAttr(slot, name) => from(slot, &|class| native::type_attr(class, name.into())),
         Load::Member(slot, name) => from(slot, &|object| native::member(py, object, name.into())),
@@ -130,6 +139,27 @@ pub(super) fn load<'a>(
             from(slot, &|method| native::method_part(method, *receiver))
         }
     })
+}
+
+/// What an iterator gives next. A number has no owner but the guard: the one before it may go, as
+/// whoever still reads it holds it (`Held`).
+fn upcoming<'a>(
+    py: Python<'a>,
+    iterator: Ptr<'a>,
+    ahead: usize,
+    made: &'a Mutex<Option<Py<PyAny>>>,
+) -> Ptr<'a> {
+    match native::upcoming(py, iterator, ahead) {
+        Some(Upcoming::Item(item)) => item,
+        Some(Upcoming::Number(number)) => {
+            let number = PyInt::new(py, number).into_any().unbind();
+            let address = number.as_ptr();
+            *lock(made) = Some(number);
+            // SAFETY: it is held where it was just put.
+            unsafe { Ptr::new(address) }
+        }
+        None => Ptr::NULL,
+    }
 }
 
 /// Whether a check is true of the object in its slot.

@@ -133,6 +133,7 @@ impl Builder {
             Tracker::ListItem(_, index) => Load::ListItem(base, *index),
             Tracker::DequeItem(_, index) => Load::DequeItem(base, *index),
             Tracker::TupleItem(_, index) => Load::TupleItem(base, *index),
+            Tracker::Upcoming(_, ahead) => Load::Upcoming(base, *ahead, Mutex::default()),
             Tracker::TypeAttr(_, name) => Load::TypeAttr(base, text(name)),
             Tracker::Member(_, name) | Tracker::NativeAttr(_, name) => {
                 Load::Member(base, text(name))

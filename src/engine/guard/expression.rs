@@ -83,6 +83,7 @@ pub fn path(py: Python<'_>, tracker: &Tracker) -> String {
         | Tracker::TypeOf(_)
         | Tracker::InstanceDict(_)
         | Tracker::DictKeyAt(..)
+        | Tracker::Upcoming(..)
         | Tracker::Proxied(_)
         | Tracker::ContextValue(_)
         | Tracker::Member(..)

@@ -223,6 +223,7 @@ impl GatePlan {
             | Load::Nothing
             | Load::ListItem(..)
             | Load::DequeItem(..)
+            | Load::Upcoming(..)
             | Load::TupleItem(..)
             | Load::TypeAttr(..)
             | Load::Member(..)

@@ -209,8 +209,9 @@ break_ids! {
     "write it outside of the compiled function, or use keys and positions that are known \
      numbers and texts";
     GivenIterator = 418 UnsupportedOperation: "an iterator that exists already",
-    "It was made outside, or in front of a break in a loop. No guard can say what it gives next, so \
-     that the interpreter takes the item, and each round begins anew.",
+    "It was made outside, or in front of a break in a loop. Guards see what `next()` of one over a \
+     list, a tuple or numbers gives. Of others, in loops and at its end the interpreter takes the \
+     item.",
     "loop over a list or tuple; in a loop, move what breaks the graph behind it";
     BlackListed = 501 BlackListed: "on a black list",
     "The call is on the black list of the backend, or of the program.",

@@ -32,7 +32,8 @@ pub use semantics::{
     keys, matching, objects, operators, sets, texts, truth,
 };
 use semantics::{
-    classes, generators, itertools, list_texts, namespaces, printing, provenance, repr_guards,
+    classes, generators, given_iterators, itertools, list_texts, namespaces, printing, provenance,
+    repr_guards,
 };
 pub use tensor::{
     alias_analysis, api, arrays, carried_aliases, escaping_aliases, layers, shape_rules, subscript,

@@ -73,6 +73,8 @@ pub enum Tracker {
     TupleItem(TrackerRef, usize),
     /// Item of a `collections.deque`.
     DequeItem(TrackerRef, usize),
+    /// What an iterator gives when so many items more are taken.
+    Upcoming(TrackerRef, usize),
     /// The dict that a `mappingproxy` shows.
     Proxied(TrackerRef),
     /// What a `ContextVar` is set to in the context of the call.
@@ -113,6 +115,7 @@ impl Tracker {
             Self::TypeAttr(..)
             | Self::CellContents(_)
             | Self::Member(..)
+            | Self::Upcoming(..)
             | Self::ContextValue(_) => true,
             Self::Local { .. }
             | Self::FreeCell { .. }
@@ -171,6 +174,7 @@ impl Tracker {
             | Self::ListItem(base, _)
             | Self::TupleItem(base, _)
             | Self::DequeItem(base, _)
+            | Self::Upcoming(base, _)
             | Self::Proxied(base)
             | Self::ContextValue(base)
             | Self::TypeAttr(base, _)
@@ -205,6 +209,8 @@ impl fmt::Display for Tracker {
             | Self::DequeItem(base, index) => {
                 write!(f, "{base}[{index}]")
             }
+            Self::Upcoming(base, 0) => write!(f, "next({base})"),
+            Self::Upcoming(base, ahead) => write!(f, "item {ahead} of {base}"),
             Self::TypeAttr(base, name)
             | Self::Member(base, name)
             | Self::NativeAttr(base, name) => {

@@ -130,6 +130,7 @@ fn holder(item: &TrackerRef) -> Option<&TrackerRef> {
         | Tracker::InstanceDict(_)
         | Tracker::DictKeyAt(..)
         | Tracker::DequeItem(..)
+        | Tracker::Upcoming(..)
         | Tracker::Proxied(_)
         | Tracker::ContextValue(_)
         | Tracker::TypeAttr(..)

@@ -550,6 +550,10 @@ def test_names_that_a_metaclass_says_are_asked_for_once():
     looked = made(Looked)
     of_looked = looked()
 
+    class LookedMade(metaclass=Looked):
+        def __new__(cls):
+            return 5
+
     reads = {
         "thing.__name__": 0,
         "thing.__doc__": 0,
@@ -560,11 +564,12 @@ def test_names_that_a_metaclass_says_are_asked_for_once():
         "constant.__name__, constant.__doc__, constant.__module__, constant.__qualname__": 0,
         "constant.__class__ is Constants": 0,
         "WithDoc.__doc__": 1,
-        "type(looked())": 1,
+        "type(looked())": 0,
+        "looked_made()": 2,
         "setattr(of_looked, 'n', 3), of_looked.k, of_looked.method(), of_looked(), type(of_looked)": 0,
     }
     space = {"thing": thing, "instance": instance, "constant": constant, "WithDoc": WithDoc, "Constants": Constants}
-    space |= {"looked": looked, "of_looked": of_looked}
+    space |= {"looked": looked, "of_looked": of_looked, "looked_made": LookedMade}
     for expression, breaks in reads.items():
         check(reading(expression, **space), X, graphs=1, breaks=breaks, watch=LOG.copy, reset=LOG.clear)
 

@@ -5,7 +5,8 @@ import functools
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from harness import translate
+from harness import IDENTITY, translate
+from paddle import nn
 
 LOG = []
 
@@ -97,3 +98,45 @@ def test_of_an_object_that_the_function_makes():
     translated = translate(lambda x: x * Holder(5).scale)
     assert translated(paddle.ones([2])).tolist() == [10.0, 10.0]
     assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
+
+
+class Net(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.factor = nn.Linear(2, 2), 2.0
+        self.linear.weight.set_value(paddle.ones([2, 2]))
+
+    @functools.cached_property
+    def scale(self):
+        LOG.append("scale")
+        return self.factor * 2
+
+    @functools.cached_property
+    def sum(self):
+        LOG.append("sum")
+        return self.linear.weight.sum() * self.factor
+
+    def forward(self, x):
+        return self.linear(x) * self.scale + self.sum
+
+
+def test_of_a_layer():
+    changes = [
+        lambda net: None,
+        lambda net: None,
+        lambda net: delattr(net, "scale"),
+        lambda net: setattr(net, "scale", 100.0),
+        lambda net: (net.__dict__.pop("sum"), setattr(net, "factor", 3.0)),
+    ]
+    seen = []
+    for wrap in (lambda function: function, translate):
+        LOG.clear()
+        net = Net()
+        function = wrap(lambda x, net=net: net(x))
+        found = []
+        for change in changes:
+            change(net)
+            found.append((function(paddle.ones([2])).tolist(), list(LOG), list(net.state_dict()), sorted(vars(net))))
+        seen.append(found)
+    assert seen[0] == seen[1]
+    assert IDENTITY or sot.stats(function).graph_breaks == []

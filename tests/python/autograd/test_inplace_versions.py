@@ -3,6 +3,7 @@
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from harness import IDENTITY, translate
 
 
 def _weight():
@@ -95,3 +96,59 @@ def test_a_result_has_a_new_version_whatever_became_of_the_last_one(kept, change
         assert run(function) == run(translated)
     record = sot.stats(translated)
     assert (record.graphs, record.graph_breaks, record.fallbacks) == (1, [], []), record
+
+
+def add_in_place(tensor):
+    sot.graph_break()
+    return tensor.add_(paddle.ones_like(tensor))
+
+
+# What eager mode makes without a tensor for the number keeps neither operand nor result.
+QUOTIENTS = {
+    "a number": lambda x: x * 3 / 2.5,
+    "a whole number": lambda x: x * 3 / 1,
+    "several": lambda x: x * 4 / 2 / 8,
+    "a bool": lambda x: x * 3 / True,
+    "a tensor": lambda x: x * 3 / paddle.full([2], 2.0),
+    "a tensor of no dims": lambda x: x * 3 / paddle.full([], 2.5),
+    "equal ones": lambda x: (x * 3 / 2.5) / paddle.full([], 2.5) / 2.5,
+    "a tensor that needs a gradient": lambda x: x * 3 / x.sum(),
+    "of a number": lambda x: 2.5 / (x * 3),
+    "of an argument": lambda x: x / 4,
+    "doubles": lambda x: (x * 3).astype("float64") / 4,
+}
+
+
+@pytest.mark.parametrize("where", ["behind", "inside", "behind a break"])
+@pytest.mark.parametrize("kind", QUOTIENTS)
+def test_quotients_that_are_changed_in_place(kind, where):
+    quotient = QUOTIENTS[kind]
+    changed = {
+        "behind": quotient,
+        "inside": lambda x: quotient(x).add_(paddle.to_tensor(1.0, quotient(x).dtype)),
+        "behind a break": lambda x: add_in_place(quotient(x)) * 2.0,
+    }[where]
+    seen = []
+    for function in (changed, translate(changed)):
+        x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+        try:
+            result = function(x)
+            if where == "behind":
+                result.add_(paddle.ones_like(result))
+            (result * result).sum().backward()
+            seen.append(x.grad.tolist())
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error)
+            seen.append("refused")
+    assert seen[0] == seen[1]
+
+
+def test_quotients_by_numbers_that_differ_between_calls():
+    function = translate(lambda x, number: x * 3 / number)
+    for number in (2.0, 3.0, 4.0, 5.0):
+        x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+        result = function(x, number)
+        result.add_(paddle.ones([2]))
+        result.sum().backward()
+        assert x.grad.tolist() == pytest.approx([3.0 / number] * 2)
+    assert IDENTITY or sot.stats(function).translations <= 2

@@ -1,5 +1,6 @@
 """Which operations of a gradient need numbers, and of which operands."""
 
+from paddle_sot_rs._paddle.constants import PYTHON_NUMBER
 from paddle_sot_rs._paddle.gradients.backward import REGIONS
 
 # They look at dims and dtype, and Paddle does not say so.
@@ -28,5 +29,15 @@ def reads(op, matters):
     name = op.name()
     if name == "builtin.combine" or name in DESCRIBE:
         return []
-    operands = (value for value in op.operands_source() if value.initialized() and matters(value))
+    operands = op.operands_source()
+    if name == "pd_op.divide_grad" and _divides_by_number(op):
+        _, divisor, _, gradient = operands
+        operands = divisor, gradient
+    operands = (value for value in operands if value.initialized() and matters(value))
     return [value for value in operands if not op.is_no_need_buffer(value)]
+
+
+def _divides_by_number(op):
+    """Whether this is the gradient of a quotient by a Python number: eager mode keeps neither dividend nor quotient."""
+    maker = op.operands_source()[1].get_defining_op()
+    return maker is not None and maker.has_attr(PYTHON_NUMBER)

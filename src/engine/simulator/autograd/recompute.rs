@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::frame::Modules;
 use crate::graph::{BlockOutput, Callee, Region, SymbolId};
+use crate::obj::module_and_name;
 use crate::reason::BreakId;
 use crate::simulator::tracer::function_graph::Cut;
 use crate::variables::{FunctionVar, Kind, VarId};
@@ -46,11 +47,9 @@ pub fn try_call(
     let Some(function) = t.value(callee) else {
         return Ok(None);
     };
-    let module = match function.getattr_opt("__name__")? {
-        Some(name) if name.eq("recompute")? => function.getattr("__module__")?,
-        _ => return Ok(None),
-    };
-    if !module.eq(MODULE)? || !t.py.module(MODULE)?.getattr("recompute")?.is(&function) {
+    if module_and_name(&function) != (MODULE.to_owned(), "recompute".to_owned())
+        || !t.py.module(MODULE)?.getattr("recompute")?.is(&function)
+    {
         return Ok(None);
     }
     t.guard_identity(callee);

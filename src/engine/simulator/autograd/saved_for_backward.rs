@@ -48,9 +48,13 @@ impl<'a> Statements<'a> {
     /// Whether the one that made this value does not keep it for its own gradient.
     pub fn make_and_forget(self, t: &Tracer<'_>, symbol: SymbolId) -> bool {
         let maker = self.all.iter().rfind(|it| place(it, symbol).is_some());
-        maker
-            .and_then(|maker| self.called(t, maker))
-            .is_some_and(|name| knows(&name, Fact::ForgetsResult))
+        let name = |maker| Some((maker, self.called(t, maker)?));
+        maker.and_then(name).is_some_and(|(maker, name)| {
+            let mut tensors = 0;
+            maker.for_each_argument(&mut |_| tensors += 1);
+            knows(&name, Fact::ForgetsResult)
+                || tensors == 1 && knows(&name, Fact::ForgetsBesideNumber)
+        })
     }
 
     /// Whether gradients flow to something that a statement makes.

@@ -11,7 +11,7 @@ use crate::simulator::call::call;
 use crate::simulator::methods::names::UPDATE;
 use crate::simulator::variables::kinds::SLICE;
 use crate::simulator::{
-    Kwargs, Step, Tracer, attributes, exceptions, fold, item, iterate, keys, methods, sets,
+    Kwargs, Step, Tracer, attributes, exceptions, fold, format, item, iterate, keys, methods, sets,
     subscript, tensors,
 };
 use crate::variables::{DictVar, Kind, SetVar, VarId};
@@ -172,6 +172,10 @@ pub(in crate::simulator) fn convert(
                 return wrong(t, name);
             }
             if let ("str", Some(text)) = (name, exceptions::shown(t, *value, "str")?) {
+                return Ok(text);
+            }
+            let class = t.builtin(name)?;
+            if let Some(text) = format::of_instance(t, &class, args)? {
                 return Ok(text);
             }
             let method = attributes::get_special(t, *value, &format!("__{name}__"))?;

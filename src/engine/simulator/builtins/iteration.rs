@@ -10,8 +10,8 @@ use crate::simulator::call::call;
 use crate::simulator::frame::Consumer;
 use crate::simulator::variables::kinds::RANGE;
 use crate::simulator::{
-    Kwargs, Step, Tracer, comparisons, exceptions, fold, generators, graph_arrays, iterate,
-    methods, operators, program_numbers, rows, tensor_scalar, truth,
+    Kwargs, Step, Tracer, comparisons, exceptions, fold, generators, given_iterators, graph_arrays,
+    iterate, methods, operators, program_numbers, rows, tensor_scalar, truth,
 };
 use crate::variables::{IterVar, Kind, VarId};
 
@@ -162,7 +162,10 @@ pub(in crate::simulator) fn next(
     };
     match rest {
         [] => generators::next_or_stop(t, *iterator),
-        [default] => Ok(iterate::next(t, *iterator)?.unwrap_or(*default)),
+        [default] => match given_iterators::next(t, *iterator)? {
+            Some(item) => Ok(item),
+            None => Ok(iterate::next(t, *iterator)?.unwrap_or(*default)),
+        },
         _ => wrong(t, "next"),
     }
 }

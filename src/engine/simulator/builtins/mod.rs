@@ -7,6 +7,7 @@ pub(super) mod context_variables;
 pub(super) mod getters;
 pub(super) mod iteration;
 pub(super) mod itertools;
+pub(super) mod own_new;
 pub(super) mod reflection;
 pub mod warned;
 

@@ -15,8 +15,8 @@ use crate::simulator::call::describe;
 use crate::simulator::variables::protocol;
 use crate::simulator::{Kwargs, Step, Stop, Tracer};
 use crate::simulator::{
-    classes, dynamic_scalar, exceptions, iterate, keys, list_texts, numpy_scalars, process_state,
-    texts,
+    classes, dynamic_scalar, exceptions, format, iterate, keys, list_texts, numpy_scalars,
+    process_state, texts,
 };
 
 /// Containers in containers deeper than this are left to the interpreter: the C stack is not
@@ -170,6 +170,9 @@ pub fn call_object<'py>(
     kwargs: &Kwargs,
 ) -> Step<VarId> {
     if kwargs.is_empty() {
+        if let Some(text) = format::of_instance(t, callable, args)? {
+            return Ok(text);
+        }
         if let Some(number) = dynamic_scalar::called(t, callable, args)? {
             return Ok(number);
         }

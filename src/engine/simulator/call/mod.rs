@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::obj::{is_attr, is_partial_class};
+use crate::obj::{is_attr, is_partial_class, text_of};
 use crate::reason::BreakKind;
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
@@ -143,10 +143,7 @@ pub(in crate::simulator) fn is_translated(t: &mut Tracer<'_>, callee: VarId) -> 
 
 /// Whether a callable is of a module, or of one below.
 pub(in crate::simulator) fn in_module(t: &Tracer<'_>, callee: VarId, name: &str) -> bool {
-    let module = t.value(callee).and_then(|value| {
-        let module = value.getattr("__module__").ok()?;
-        module.extract::<String>().ok()
-    });
+    let module = t.value(callee).map(|value| text_of(&value, "__module__"));
     module.is_some_and(|module| module.starts_with(name))
 }
 

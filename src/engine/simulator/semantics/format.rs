@@ -1,12 +1,15 @@
 //! String formatting.
 
-use pyo3::types::PyString;
+use pyo3::prelude::*;
+use pyo3::types::{PyFunction, PyString};
 
 use crate::reason::BreakId;
+use crate::simulator::attributes::lookup;
+use crate::simulator::call::call;
 use crate::simulator::texts::{ASCII, FORMAT, REPR};
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::{Step, Tracer, exceptions, fold, texts};
+use crate::simulator::{Step, Tracer, attributes, exceptions, fold, provenance, texts};
 
 /// `f'{value!conversion:spec}'`; conversion is 0 (none), 1 (str), 2 (repr), 3 (ascii).
 pub fn format_value(
@@ -34,6 +37,60 @@ pub fn format_value(
         Some(spec) => fold::call_object(t, &format, &[value, spec], &[]),
         None => fold::call_object(t, &format, &[value], &[]),
     }
+}
+
+/// What `str`, `repr` and `format` show of an instance by methods of Python code; `None` where the
+/// function is another, or C code shows it.
+pub fn of_instance(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &[VarId],
+) -> Step<Option<VarId>> {
+    let is = |name: &str| provenance::is_builtin(function, name);
+    let methods: &[&str] = match args {
+        [_] if is(REPR) => &["__repr__"],
+        [_] if is("str") => &["__str__", "__repr__"],
+        [_] | [_, _] if is(FORMAT) => &["__format__", "__str__", "__repr__"],
+        _ => return Ok(None),
+    };
+    let Kind::Object(object) = t.kind(args[0]).clone() else {
+        return Ok(None);
+    };
+    let Some(class) = t.type_of(args[0]) else {
+        return Ok(None);
+    };
+    let object_class = t.py.get_type::<PyAny>();
+    for name in methods {
+        let found = lookup(&class, name);
+        attributes::guard_type_attr(t, &object.class, name, found.as_ref());
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        if found.is_exact_instance_of::<PyFunction>() {
+            let method = attributes::get_special(t, args[0], name)?;
+            let spec = match (*name, args) {
+                ("__format__", [_, spec]) => vec![*spec],
+                ("__format__", _) => vec![t.str("")],
+                _ => Vec::new(),
+            };
+            let text = call(t, method, &spec, &[])?;
+            let is_text = t.type_of(text);
+            return match is_text.is_some_and(|class| class.is(t.py.get_type::<PyString>())) {
+                true => Ok(Some(text)),
+                false => t.unsupported(format!("{name}() that answers with something else")),
+            };
+        }
+        // That of `object` asks the next one, but for a format of its own.
+        let is_plain = object_class.getattr(name).is_ok_and(|own| own.is(&found));
+        let has_format = match args {
+            [_, spec] => !t.const_str(*spec).is_some_and(|spec| spec.is_empty()),
+            _ => false,
+        };
+        if !is_plain || has_format {
+            return Ok(None);
+        }
+    }
+    Ok(None)
 }
 
 /// Concatenates strings.

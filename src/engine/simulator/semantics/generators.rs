@@ -12,7 +12,7 @@ use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::methods::row::{MethodCall, MethodRow};
 use crate::simulator::opcode_executor;
 use crate::simulator::{Step, Stop, Tracer};
-use crate::simulator::{attributes, exceptions, iterate};
+use crate::simulator::{attributes, exceptions, given_iterators, iterate};
 
 /// Methods of generators.
 pub const GENERATOR: &[MethodRow] = &[
@@ -275,6 +275,9 @@ pub fn next_or_stop(t: &mut Tracer<'_>, iterator: VarId) -> Step<VarId> {
     if matches!(t.kind(object), Kind::Object(_)) {
         let method = attributes::get_special(t, object, "__next__")?;
         return call(t, method, &[], &[]);
+    }
+    if let Some(item) = given_iterators::next(t, iterator)? {
+        return Ok(item);
     }
     match next_of_iterator(t, iterator)? {
         Some(value) => Ok(value),

@@ -12,7 +12,8 @@ use crate::variables::{DictVar, IterVar, Kind, ObjectVar, VarId};
 
 use crate::simulator::call::call;
 use crate::simulator::{Step, Stop, Tracer};
-use crate::simulator::{attributes, classes, exceptions, generators, itertools, layers};
+use crate::simulator::{attributes, classes, exceptions, generators, given_iterators};
+use crate::simulator::{itertools, layers};
 use crate::simulator::{tensors, truth};
 
 pub use crate::simulator::variables::protocol::{collect, is_unchanged, iter as get_iter, next};
@@ -256,6 +257,8 @@ pub(in crate::simulator) fn next_of_state(
             Ok(Some(row))
         }
         IterVar::Generator { .. } | IterVar::Ended { .. } => generators::next(t, iterator),
+        // Whoever takes all of its items takes them natively.
+        IterVar::Given { .. } => given_iterators::refuse(t),
         IterVar::Tool(tool) => itertools::next(t, iterator, tool),
     }
 }
@@ -426,6 +429,9 @@ pub fn collect_fast(t: &mut Tracer<'_>, value: VarId) -> Step<Vec<VarId>> {
 pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
     // A class is an object of its metaclass.
     let is_object = matches!(t.kind(value), Kind::Object(_) | Kind::Class);
+    if let Kind::StandIn(object) = *t.kind(value) {
+        return for_list_of_stand_in(t, value, object);
+    }
     let is_layer = matches!(t.kind(value), Kind::Layer(_));
     let is_given = is_layer && layers::items(t, value, &["__iter__", "__len__"])?.is_none();
     if !is_object && !is_given {
@@ -440,6 +446,18 @@ pub fn for_list(t: &mut Tracer<'_>, value: VarId) -> Step<Option<VarId>> {
         if attributes::lookup(&class, "__len__").is_some() {
             truth::len(t, value)?;
         }
+    }
+    Ok(Some(iterator))
+}
+
+/// The same of what a polyfill makes, whose class says whether that is asked how long it may be.
+fn for_list_of_stand_in(t: &mut Tracer<'_>, value: VarId, object: VarId) -> Step<Option<VarId>> {
+    const HINT: &str = "__length_hint__";
+    let iterator = get_iter(t, value)?;
+    let class = t.type_of(object);
+    if class.is_some_and(|class| attributes::lookup(&class, HINT).is_some()) {
+        let hint = attributes::get_special(t, object, HINT)?;
+        call(t, hint, &[], &[])?;
     }
     Ok(Some(iterator))
 }

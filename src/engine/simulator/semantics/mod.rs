@@ -9,6 +9,7 @@ pub mod exceptions;
 pub mod format;
 pub mod frame_introspection;
 pub(in crate::simulator) mod generators;
+pub(in crate::simulator) mod given_iterators;
 pub mod groups;
 pub mod iterate;
 pub(in crate::simulator) mod itertools;

@@ -16,6 +16,7 @@ use crate::tracker::{DictKey, FunctionField, Tracker};
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::attributes::{self, lookup};
+use crate::simulator::builtins::own_new;
 use crate::simulator::call::call;
 use crate::simulator::containers::subclasses;
 use crate::simulator::exceptions::is_exception_class;
@@ -45,7 +46,7 @@ pub fn instantiate(
     if let Some(member) = enum_member(t, &object, args, kwargs)? {
         return Ok(member);
     }
-    if !object.get_type().is(t.py.get_type::<PyType>()) && !is_abc(&object) {
+    if !own_new::is_called_plainly(t, &object) {
         return t.stop(
             BreakKind::UnsupportedCall,
             format!("{name} has a metaclass"),
@@ -93,6 +94,29 @@ pub fn instantiate(
     let base = subclasses::base_of(t, &object)?;
     let default_new = lookup(&base, "__new__");
     attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());
+    if let Some(maker) = new.as_ref().and_then(own_new::in_python) {
+        if !own_new::inherits_from_type(t, &object.get_type(), "__getattribute__") {
+            return t.stop(
+                BreakKind::UnsupportedCall,
+                format!("{name} has a metaclass that looks up its __new__"),
+            );
+        }
+        let maker = t.constant(&maker);
+        let given: Vec<VarId> = [class].iter().chain(args).copied().collect();
+        let instance = call(t, maker, &given, kwargs)?;
+        return match t.type_of(instance) {
+            Some(made) if made.is_subclass(&object)? => {
+                t.guard_class(instance);
+                own_new::initialise(t, instance, (&made, true), args, kwargs)?;
+                Ok(instance)
+            }
+            Some(_) => {
+                t.guard_class(instance);
+                Ok(instance)
+            }
+            None => t.unsupported("__new__() that answers with something of no known class"),
+        };
+    }
     let plain = matches!((new, default_new), (Some(new), Some(default)) if new.is(&default));
     if !plain || !native::is_made_like(&object, &base) {
         return t.stop(
@@ -101,29 +125,11 @@ pub fn instantiate(
         );
     }
     let instance = subclasses::new(t, &object, &base);
-    let init = lookup(&object, "__init__");
-    let default_init = t.py.get_type::<PyAny>().getattr("__init__")?;
-    match init {
-        Some(init) if init.is(&default_init) => {
-            if !args.is_empty() || !kwargs.is_empty() {
-                return t.stop(
-                    BreakKind::RaisesException,
-                    format!("{name}() takes no arguments"),
-                );
-            }
-        }
-        _ => {
-            let init = attributes::get_special(t, instance, "__init__")?;
-            let result = call(t, init, args, kwargs)?;
-            if !t.is_none(result) {
-                return t.stop(BreakKind::RaisesException, "__init__() should return None");
-            }
-        }
-    }
+    own_new::initialise(t, instance, (&object, false), args, kwargs)?;
     Ok(instance)
 }
 
-fn is_abc(class: &Bound<'_, PyType>) -> bool {
+pub(in crate::simulator) fn is_abc(class: &Bound<'_, PyType>) -> bool {
     is_attr(&class.get_type(), "abc", "ABCMeta") && !native::is_abstract(class)
 }
 

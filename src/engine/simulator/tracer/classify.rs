@@ -109,6 +109,9 @@ impl<'py> Tracer<'py> {
             self.set_kind(id, Kind::Opaque);
         } else if self.paddle.is_tensor(&value) {
             self.classify_tensor(id, &value);
+        } else if native::is_known_iterator(&value) {
+            self.guard_type(id, &value);
+            self.set_kind(id, Kind::Opaque);
         } else if let Some(array) = made_arrays::of_existing(self, &value, source) {
             self.guard_identity(id);
             self.set_kind(id, Kind::Array(array));

@@ -188,7 +188,7 @@ impl<'py> Tracer<'py> {
         self.guard(id, GuardKind::TypeIs(Obj::from(value.get_type())));
     }
 
-    pub(super) fn distinct(&mut self, id: VarId) {
+    pub(in crate::simulator) fn distinct(&mut self, id: VarId) {
         if let Some(source) = self.source(id) {
             self.guards.add_distinct(&source);
         }

@@ -20,6 +20,8 @@ pub enum Snapshot {
     Popped(&'static str, usize, Kind),
     /// The helper that sets what it holds, and that.
     Value(&'static str, VarId),
+    /// So many items are taken off an iterator.
+    Taken(usize),
     /// Nothing but the attributes that were written.
     Attributes,
     /// They cannot be replayed.

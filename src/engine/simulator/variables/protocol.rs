@@ -12,7 +12,8 @@ use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::methods::row::{self, MethodRow};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
-    Kwargs, Step, Tracer, arguments, attributes, fold, iterate, namespaces, operators,
+    Kwargs, Step, Tracer, arguments, attributes, fold, given_iterators, iterate, namespaces,
+    operators,
 };
 
 use super::answers::{
@@ -101,10 +102,7 @@ pub trait Protocol {
 
     /// `next(value)`; `None` at the end.
     fn next(&self, t: &mut Tracer<'_>, _: VarId) -> Step<Option<VarId>> {
-        t.stop(
-            BreakId::GivenIterator,
-            "next() of an iterator that exists, which no guard can look into",
-        )
+        given_iterators::refuse(t)
     }
 
     /// Whether all its attributes are known, so that the program raises where one is missing.

@@ -193,7 +193,11 @@ fn found_by_name<'py>(
     let found = found.filter(|found| provenance::is_original(found, module, name));
     let found = found.or_else(|| py.original(module, name).ok());
     let found = match inner {
-        Some(inner) => found.and_then(|found| code_of(&found, inner)),
+        Some(inner) => found.and_then(|found| {
+            let code = found.getattr("__code__").ok()?;
+            let mut inner = inner.split(".<locals>.");
+            inner.try_fold(code, |code, name| code_in(&code, name))
+        }),
         None => found,
     };
     found
@@ -202,12 +206,10 @@ fn found_by_name<'py>(
         .collect()
 }
 
-/// The code of a function that another one makes.
-fn code_of<'py>(maker: &Bound<'py, PyAny>, name: &str) -> Option<Bound<'py, PyAny>> {
-    let consts = maker
-        .getattr("__code__")
-        .and_then(|code| code.getattr("co_consts"));
-    let mut consts = consts.ok()?.try_iter().ok()?.filter_map(Result::ok);
+/// The code of a function that one of this code makes.
+fn code_in<'py>(maker: &Bound<'py, PyAny>, name: &str) -> Option<Bound<'py, PyAny>> {
+    let consts = maker.getattr("co_consts").ok()?;
+    let mut consts = consts.try_iter().ok()?.filter_map(Result::ok);
     consts.find(|code| code.is_exact_instance_of::<PyCode>() && text_of(code, "co_name") == name)
 }
 

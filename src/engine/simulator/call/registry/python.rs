@@ -16,7 +16,9 @@ use crate::simulator::builtins::iteration::{
 use crate::simulator::builtins::reflection::{
     del_attr, get_attr, has_attr, is_callable, is_subclass, isinstance, set_attr, super_, type_of,
 };
-use crate::simulator::builtins::{context_variables, getters, itertools, one, warned, wrong};
+use crate::simulator::builtins::{
+    context_variables, getters, itertools, one, own_new, warned, wrong,
+};
 use crate::simulator::containers::{deques, proxies};
 use crate::simulator::variables::kinds::{RANGE, SLICE, SUPER};
 use crate::simulator::{
@@ -41,6 +43,16 @@ pub(super) const ROWS: &[Row] = &[
         Polyfill("dispatch"),
     ),
     ("itertools", "groupby", Polyfill("groupby")),
+    (
+        "dataclasses",
+        "_recursive_repr.<locals>.wrapper",
+        Polyfill("repr_once"),
+    ),
+    (
+        "reprlib",
+        "recursive_repr.<locals>.decorating_function.<locals>.wrapper",
+        Polyfill("repr_once"),
+    ),
     ("math", "*", Fold),
     ("cmath", "*", Fold),
     (
@@ -109,6 +121,7 @@ pub(super) const ROWS: &[Row] = &[
     ("builtins", "dict", Simulate(dict)),
     ("builtins", "dict.fromkeys", Simulate(from_keys)),
     ("builtins", "tuple.__new__", Simulate(objects::new_tuple)),
+    ("builtins", "object.__new__", Simulate(own_new::new_object)),
     ("builtins", "set", Simulate(|t, a, k| set(t, a, k, false))),
     (
         "builtins",

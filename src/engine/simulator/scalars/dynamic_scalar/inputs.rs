@@ -288,6 +288,8 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
         return Ok(Some(known.symbol));
     }
     let tensor = tensor_of(t.py, value, dtype)?;
+    // What the backend knows numbers by.
+    tensor.setattr("name", "sot_number")?;
     let Some(meta) = tensor_meta(&tensor) else {
         return Ok(None);
     };

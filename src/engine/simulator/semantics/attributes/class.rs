@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyType};
+use pyo3::types::{PyCFunction, PyFunction, PyType};
 
 use crate::frame::{BUILTINS, Modules};
 use crate::guard::GuardKind;
@@ -288,7 +288,9 @@ pub(in crate::simulator) fn of_super(
         if !inherits {
             return t.unsupported("super() in a metaclass");
         }
-        if found.is_exact_instance_of::<PyFunction>() {
+        // A `__new__` in C is no descriptor.
+        if found.is_exact_instance_of::<PyFunction>() || found.is_exact_instance_of::<PyCFunction>()
+        {
             return Ok(t.wrap(&found, tracker));
         }
         if !descriptors::is_of_class(&found) && !descriptors::is_static(&found) {

@@ -43,7 +43,7 @@ pub(super) fn is_property(found: &Bound<'_, PyAny>) -> bool {
 }
 
 /// Whether this is a `staticmethod`, and of no subclass.
-pub(super) fn is_static(found: &Bound<'_, PyAny>) -> bool {
+pub(in crate::simulator) fn is_static(found: &Bound<'_, PyAny>) -> bool {
     is_named(found, "staticmethod")
 }
 
@@ -240,7 +240,7 @@ fn first_read(
     name: &str,
 ) -> Step<VarId> {
     let is_named_so = known_as.eq(name)?;
-    if !is_named_so || !matches!(t.kind(obj), Kind::Object(_)) {
+    if !is_named_so || !matches!(t.kind(obj), Kind::Object(_) | Kind::Layer(_)) {
         let message = format!("cached_property {name}");
         return t.stop(BreakKind::UnsupportedAttribute, message);
     }

@@ -33,7 +33,7 @@ use descriptors::{Descriptor, SETS, bind, descriptor};
 pub(in crate::simulator) use instance::of_instance;
 use lookup::class_of;
 
-pub(in crate::simulator) use descriptors::{is_of_class, wrapped_function};
+pub(in crate::simulator) use descriptors::{is_of_class, is_static, wrapped_function};
 pub use instance::{generic_or_raise, instance_dict, instance_value};
 pub use lookup::{guard_type_attr, inherits, lookup, own_class, tells_class};
 pub(in crate::simulator) use store::{

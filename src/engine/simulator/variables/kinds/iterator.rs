@@ -13,7 +13,7 @@ use crate::simulator::methods::row::MethodRow;
 use crate::simulator::variables::kinds::DictViewKind;
 use crate::simulator::{Step, Tracer, generators, iterate};
 
-use crate::simulator::variables::answers::{Finalizer, Snapshot};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, of_value};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{Key, RowsVar, VarId, Variable};
@@ -146,6 +146,11 @@ pub enum IterVar {
     },
     /// A tool of `itertools`.
     Tool(Tool),
+    /// One that exists and of which guards see what it gives next: how many items are taken.
+    Given {
+        /// Since the beginning of the frame.
+        taken: usize,
+    },
 }
 
 impl IterVar {
@@ -164,7 +169,8 @@ impl IterVar {
             | Self::Reversed { .. }
             | Self::Tensor { .. }
             | Self::Generator { .. }
-            | Self::Ended { .. } => Vec::new(),
+            | Self::Ended { .. }
+            | Self::Given { .. } => Vec::new(),
         }
     }
 }
@@ -186,14 +192,16 @@ impl Protocol for IterVar {
             Self::Filter { function, inner } => [*inner].into_iter().chain(*function).collect(),
             Self::Tool(tool) => tool.children(),
             Self::Enumerate { .. } | Self::Zip { .. } => self.inner(),
-            Self::Range { .. } | Self::Advanced | Self::Generator { .. } | Self::Ended { .. } => {
-                Vec::new()
-            }
+            Self::Range { .. }
+            | Self::Advanced
+            | Self::Generator { .. }
+            | Self::Ended { .. }
+            | Self::Given { .. } => Vec::new(),
         }
     }
 
-    fn python_type<'py>(&self, _: &Tracer<'py>, _: &Variable) -> Option<Bound<'py, PyType>> {
-        None
+    fn python_type<'py>(&self, t: &Tracer<'py>, var: &Variable) -> Option<Bound<'py, PyType>> {
+        of_value(t, var)
     }
 
     fn may_change(&self) -> bool {
@@ -201,7 +209,24 @@ impl Protocol for IterVar {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::Never
+        match self {
+            Self::Given { taken } => Snapshot::Taken(*taken),
+            Self::Sequence { .. }
+            | Self::Dict { .. }
+            | Self::Fixed { .. }
+            | Self::Range { .. }
+            | Self::Numbers { .. }
+            | Self::Advanced
+            | Self::Enumerate { .. }
+            | Self::Zip { .. }
+            | Self::Map { .. }
+            | Self::Filter { .. }
+            | Self::Reversed { .. }
+            | Self::Tensor { .. }
+            | Self::Generator { .. }
+            | Self::Ended { .. }
+            | Self::Tool(_) => Snapshot::Never,
+        }
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, id: VarId) -> Result<bool, Break> {

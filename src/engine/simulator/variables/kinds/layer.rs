@@ -66,6 +66,10 @@ impl Protocol for Layer<'_> {
         object::iter(t, id)
     }
 
+    fn reversed(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        object::reversed(t, id, &self.0.class)
+    }
+
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
         object::get_item(t, id, key)
     }

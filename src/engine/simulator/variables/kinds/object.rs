@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyString, PyType};
+use pyo3::types::{PyBool, PyFunction, PyString, PyType};
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::frame::TYPES;
+use crate::frame::{Modules, TYPES};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
@@ -17,7 +17,9 @@ use crate::simulator::{
     keys, layers, operators,
 };
 
-use crate::simulator::variables::answers::{Exports, Finalizer, Precedence, Snapshot, class};
+use crate::simulator::variables::answers::{
+    Exports, Finalizer, Precedence, Snapshot, class, no_reversed,
+};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Emit, Rebuild};
 use crate::simulator::variables::{Key, Kind, VarId, Variable, protocol};
@@ -195,6 +197,10 @@ impl Protocol for ObjectVar {
 
     fn iter(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         iter(t, id)
+    }
+
+    fn reversed(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        reversed(t, id, &self.class)
     }
 
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
@@ -393,6 +399,34 @@ pub(super) fn iter(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
             "__iter__ answers with something that is no iterator",
         ),
     }
+}
+
+/// `reversed(value)` of an instance: its `__reversed__`, or its items by their places.
+pub(super) fn reversed(t: &mut Tracer<'_>, value: VarId, class: &Obj) -> Step<VarId> {
+    let Ok(of) = class.bind(t.py).cast::<PyType>().cloned() else {
+        return no_reversed(t);
+    };
+    let found = attributes::lookup(&of, "__reversed__");
+    attributes::guard_type_attr(t, class, "__reversed__", found.as_ref());
+    if let Some(found) = found {
+        if !found.is_exact_instance_of::<PyFunction>() {
+            return no_reversed(t);
+        }
+        let method = attributes::get_special(t, value, "__reversed__")?;
+        return call(t, method, &[], &[]);
+    }
+    for name in ["__getitem__", "__len__"] {
+        let found = attributes::lookup(&of, name);
+        attributes::guard_type_attr(t, class, name, found.as_ref());
+        if !found.is_some_and(|found| found.is_exact_instance_of::<PyFunction>()) {
+            return no_reversed(t);
+        }
+    }
+    let polyfill =
+        t.py.module("paddle_sot_rs._graph.polyfills")?
+            .getattr("reversed_items")?;
+    let polyfill = t.constant(&polyfill);
+    call(t, polyfill, &[value], &[])
 }
 
 /// `value[key]` of an instance.

@@ -5,6 +5,7 @@ use pyo3::types::{PyIterator, PyType};
 
 use crate::bytecode::CmpOp;
 use crate::frame::BUILTINS;
+use crate::native;
 use crate::obj::module_and_name;
 use crate::reason::Break;
 use crate::simulator::{
@@ -189,6 +190,9 @@ const ITERATORS: &[&str] = &[
 
 fn is_native_iterator(t: &Tracer<'_>, value: VarId) -> bool {
     t.value(value).is_some_and(|value| {
+        if native::is_known_iterator(&value) {
+            return true;
+        }
         let (module, name) = module_and_name(value.get_type().as_any());
         module == BUILTINS && ITERATORS.contains(&&*name)
     })
