@@ -1,8 +1,9 @@
 //! [`NoCollections`]: the garbage collector does not begin by itself while the engine translates.
 //!
-//! A translation makes as many objects as make the collector walk through all that the process has,
-//! a fifth of a first call, and nothing of it is garbage yet. The threshold is raised: who asks
-//! whether the collector is on, switches it off or collects by hand, in any thread, notices nothing.
+//! A translation makes as many objects as make the collector walk through all that the process
+//! has, a fifth of a first call, and nothing of it is garbage yet. The threshold is raised: who
+//! asks whether the collector is on, switches it off or collects by hand, in any thread, notices
+//! nothing.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -41,8 +42,8 @@ impl Drop for NoCollections<'_> {
     }
 }
 
-/// Ends a pause: also for a child after a fork, where who began it is gone. A threshold that was set
-/// meanwhile stays.
+/// Ends a pause: also for a child after a fork, where who began it is gone. A threshold that was
+/// set meanwhile stays.
 ///
 /// # Errors
 /// When Python's functions are not what they were.
