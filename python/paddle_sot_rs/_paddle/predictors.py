@@ -126,11 +126,13 @@ def _compute_in_doubles(op, outputs):
         made = _C_ops.concat([_C_ops.cast(value, paddle.float64) for value in values], op.operand_source(1))
     else:
         attributes, ends = op.attrs(), (op.operand_source(1), op.operand_source(2))
-        if not _is_element(op):
-            given = _C_ops.cast(given, paddle.float64)
-        made = _C_ops.slice(given, attributes["axes"], *ends, attributes["infer_flags"], [])
         if _is_element(op):
+            # The dims that go say that -1 is the last place.
+            made = _C_ops.slice(given, attributes["axes"], *ends, attributes["infer_flags"], attributes["decrease_axis"])
             made = _C_ops.reshape(_C_ops.cast(made, paddle.float64), [])
+        else:
+            doubles = _C_ops.cast(given, paddle.float64)
+            made = _C_ops.slice(doubles, attributes["axes"], *ends, attributes["infer_flags"], [])
     made = _C_ops.cast(made, result.dtype)
     made.stop_gradient = result.stop_gradient
     _replace(result, made, outputs)
