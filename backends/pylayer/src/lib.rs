@@ -54,14 +54,9 @@ impl PyLayerBackend {
     fn around(&self) -> Result<Box<dyn GraphBackend>, BackendError> {
         match &self.around {
             Some(around) => Ok(around.clone()),
-            None => named(backend::DEFAULT).map_err(|err| BackendError::Compile(err.to_string())),
+            None => Ok(backend::named(backend::DEFAULT)?),
         }
     }
-}
-
-fn named(name: &str) -> PyResult<Box<dyn GraphBackend>> {
-    let found = backend::get(name).map_err(|err| PyValueError::new_err(err.to_string()))?;
-    Ok(backend::clone_backend(&*found.backend))
 }
 
 impl GraphBackend for PyLayerBackend {
@@ -89,7 +84,8 @@ impl GraphBackend for PyLayerBackend {
                 "options: around: a backend other than pylayer",
             ));
         }
-        let mut around = named(&name)?;
+        let mut around =
+            backend::named(&name).map_err(|err| PyValueError::new_err(err.to_string()))?;
         around.configure(py, &rest)?;
         self.around = Some(around);
         Ok(())

@@ -8,13 +8,16 @@ use super::instr::{Instr, UNIMP, typed};
 use super::optable::OpTable;
 use crate::frame::Modules;
 
+/// Of what a [`Dialect`](super::Dialect) alone knows, and leaves to the interpreter.
+const NEW: &str = "new in this version of CPython, and not simulated yet";
+
 /// The reason why an instruction that has a typed form is not simulated.
 pub fn unimplemented(instr: &Instr) -> Option<&'static str> {
     let Instr::Other { name } = instr else {
         return None;
     };
     let found = UNIMP.iter().find(|(known, _)| known == name);
-    found.map(|(_, reason)| *reason)
+    Some(found.map_or(NEW, |(_, reason)| *reason))
 }
 
 /// Opcodes of this interpreter: name, whether it is simulated, the reason when it is not (empty

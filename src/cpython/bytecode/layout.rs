@@ -57,7 +57,7 @@ pub(super) fn instruction_at(index_of_unit: &[usize], unit: usize) -> Option<usi
 }
 
 /// The bytes of these instructions.
-#[cfg(all(test, feature = "v314"))]
+#[cfg(all(test, feature = "experimental"))]
 pub(super) fn assemble(code: &Code, table: &Opcodes) -> Vec<u8> {
     Layout::of(code, table).bytes(code, table)
 }

@@ -31,6 +31,12 @@ impl BackendError {
     }
 }
 
+impl From<super::RegistryError> for BackendError {
+    fn from(err: super::RegistryError) -> Self {
+        Self::Compile(err.to_string())
+    }
+}
+
 impl From<pyo3::PyErr> for BackendError {
     fn from(err: pyo3::PyErr) -> Self {
         Self::Raised(err)

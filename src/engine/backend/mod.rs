@@ -11,7 +11,7 @@ pub use error::BackendError;
 pub use panics::{caught, is_panic};
 pub use registry::{
     BackendHandle, BackendRegistration, DEFAULT, RegistryError, clone_backend, current,
-    default_session, edits, get, list, register, swap, unregister,
+    default_session, edits, get, list, named, register, swap, unregister,
 };
 pub use retrace::retrace;
 pub use traits::{

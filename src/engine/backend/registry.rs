@@ -162,6 +162,15 @@ pub fn default_session(py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendE
         .begin(py)
 }
 
+/// A backend of the engine, not configured, for another one in the tree to hand graphs on to. A
+/// graph that is not the one that was captured needs [`retrace`](super::retrace).
+///
+/// # Errors
+/// When there is none of that name, as in a plug-in's copy of this crate.
+pub fn named(name: &str) -> Result<Box<dyn GraphBackend>, RegistryError> {
+    Ok(clone_backend(&*get(name)?.backend))
+}
+
 /// A configuration of its own for one translated function.
 pub fn clone_backend(backend: &(dyn GraphBackend + 'static)) -> Box<dyn GraphBackend> {
     dyn_clone::clone_box(backend)

@@ -243,7 +243,8 @@ impl TraceSession for HostTrace {
     }
 }
 
-/// A backend of the engine, for a plug-in to delegate to while it compiles.
+/// A backend of the engine, for a plug-in to delegate to while it compiles; one in the tree has
+/// [`named`](crate::backend::named).
 ///
 /// A request whose `sir` is still the one the plug-in was given is compiled from the engine's own
 /// trace. A new one is traced again: its statements may differ, and its inputs may be more
@@ -254,6 +255,9 @@ pub fn host_backend(name: &str) -> Box<dyn GraphBackend> {
         options: None,
     })
 }
+
+const IN_THE_TREE: &str =
+    "`host_backend` is for plug-ins: a backend in the tree hands on to `backend::named`";
 
 #[derive(Clone)]
 struct HostBackend {
@@ -280,7 +284,7 @@ impl GraphBackend for HostBackend {
             .session
             .into_any()
             .downcast::<HostTrace>()
-            .map_err(|_| BackendError::Compile("the trace is not the engine's".into()))?;
+            .map_err(|_| BackendError::Compile(IN_THE_TREE.into()))?;
         let unchanged = Arc::ptr_eq(&trace.sir, &request.sir);
         let inputs = PyTuple::new(
             py,

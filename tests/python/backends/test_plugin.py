@@ -147,8 +147,9 @@ def translated(function, **options):
 
 
 def test_the_page_shows_the_code_of_the_example():
-    sources = "\n".join(path.read_text() for path in [*EXAMPLE.glob("src/*.rs"), *EXAMPLE.glob("*.toml")])
-    assert len(blocks("rust")) == 2 and len(blocks("toml")) == 2
+    files = [*EXAMPLE.glob("src/*.rs"), *EXAMPLE.glob("*.toml"), ROOT / "backends" / "pylayer" / "src" / "lib.rs"]
+    sources = "\n".join(path.read_text() for path in files)
+    assert len(blocks("rust")) == 3 and len(blocks("toml")) == 2
     for block in [*blocks("rust"), *blocks("toml")]:
         assert block in sources
     assert "maturin build --compatibility linux" in blocks("sh")[0]

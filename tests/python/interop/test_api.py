@@ -124,7 +124,7 @@ def test_attributes_of_functions():
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
-        ({"backend": "nope"}, ValueError, "unknown backend 'nope'; known: cinn, eager, onednn, paddle, pylayer"),
+        ({"backend": "nope"}, ValueError, "unknown backend 'nope'; known: .*eager, .*paddle, "),
         ({"backend": 3}, TypeError, "backend"),
         ({"input_spec": 3}, TypeError, "input_spec"),
         ({"options": {"x": 1}}, ValueError, "options"),
@@ -238,7 +238,7 @@ def test_user_breaks_black_lists_and_disable():
 
 
 def test_backends_can_be_registered_swapped_and_removed():
-    seen = []
+    before, seen = sot.list_backends(), []
 
     def compiler(ir, metas):
         seen.append((str(ir), metas))
@@ -256,7 +256,7 @@ def test_backends_can_be_registered_swapped_and_removed():
         assert sot.stats(f).translations == 2
     finally:
         sot.unregister_backend("mine")
-    assert sot.list_backends() == ["cinn", "eager", "onednn", "paddle", "pylayer"]
+    assert sot.list_backends() == before
     with pytest.raises(KeyError, match="mine"):
         sot.unregister_backend("mine")
 
@@ -402,10 +402,11 @@ def test_reset_lets_functions_be_tried_again():
 
 
 def test_reset_of_everything_keeps_backends():
+    before = sot.list_backends()
     sot.register_backend("mine", lambda ir, metas: ir)
     try:
         sot.reset()
-        assert sot.list_backends() == ["cinn", "eager", "mine", "onednn", "paddle", "pylayer"]
+        assert sot.list_backends() == sorted([*before, "mine"])
     finally:
         sot.unregister_backend("mine")
 

@@ -57,7 +57,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", ADDING, ids=name_of)
 def test_files_that_are_named_exist(page):
-    folders = ("src", "backends", "python", "tests", "examples")
+    folders = ("src", "backends", "python", "tests", "examples", ".ci")
     files = [str(file) for folder in folders for file in (ROOT / folder).rglob("*.*")]
     # Those of CPython's sources are not ours.
     named = set(re.findall(r"`([\w./-]+\.(?:rs|py))`", page.read_text())) - {"opcode.py"}

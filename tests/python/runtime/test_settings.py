@@ -83,7 +83,7 @@ def test_one_block_may_be_entered_again():
     [
         ({"bakend": "eager"}, TypeError, "config: unknown option 'bakend'; known: backend, full_graph"),
         ({"logs": "ir"}, TypeError, "config: unknown option 'logs'"),
-        ({"backend": "tvm"}, ValueError, "backend: unknown backend 'tvm'; known: cinn, eager"),
+        ({"backend": "tvm"}, ValueError, "backend: unknown backend 'tvm'; known: .*eager, "),
         ({"backend": 3}, TypeError, "backend: expected a name from list_backends"),
         ({"full_graph": 1}, TypeError, "full_graph: expected True or False, got 1"),
         ({"dynamic": "yes"}, TypeError, "dynamic: expected True or False, got 'yes'"),
@@ -131,7 +131,7 @@ def test_the_environment_comes_last(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "error"),
     [
-        ("BACKEND", "tvm", "backend: unknown backend 'tvm'; known: cinn, eager"),
+        ("BACKEND", "tvm", "backend: unknown backend 'tvm'; known: .*eager, "),
         ("FULL_GRAPH", "yes", "PADDLE_SOT_FULL_GRAPH: expected 0 or 1, got 'yes'"),
         ("MIN_GRAPH_SIZE", "-3", "PADDLE_SOT_MIN_GRAPH_SIZE: expected a number, 0 or more, got '-3'"),
         ("BLACK_LIST", "no_such_name", "PADDLE_SOT_BLACK_LIST: Paddle has no function"),

@@ -6,8 +6,10 @@
 mod v311;
 mod v312;
 mod v313;
-// An experiment: its tests alone use it.
-#[cfg(all(test, feature = "v314"))]
+// Experiments, which their tests alone use; `tables` has what these have in common.
+#[cfg(all(test, feature = "experimental"))]
+mod tables;
+#[cfg(all(test, feature = "experimental"))]
 mod v314;
 
 use super::Instr;

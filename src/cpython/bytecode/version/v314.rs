@@ -117,15 +117,19 @@ impl Dialect for V314 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use rstest::rstest;
 
     use super::*;
-    use crate::bytecode::instr::{BinOp, typed};
-    use crate::bytecode::layout::{assemble, decode};
-    use crate::bytecode::optable::Opcodes;
-    use crate::bytecode::{Code, Loc};
+    use crate::bytecode::instr::BinOp;
+    use crate::bytecode::version::tables::Tables;
+
+    const TABLES: Tables = Tables {
+        dialect: &V314,
+        opcodes: OPCODES,
+        caches: CACHES,
+        jumps: "END_ASYNC_FOR FOR_ITER JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT JUMP_FORWARD \
+             POP_JUMP_IF_FALSE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_IF_TRUE SEND",
+    };
 
     /// A first number, and the names from there on.
     #[rustfmt::skip]
@@ -183,55 +187,6 @@ mod tests {
         ("POP_JUMP_IF_NOT_NONE", 1),
     ];
 
-    /// `hasjrel`.
-    const JUMPS: [usize; 10] = [68, 70, 75, 76, 77, 100, 101, 102, 103, 106];
-
-    fn opcodes() -> Opcodes {
-        let runs = OPCODES.iter();
-        let numbered = runs.flat_map(|(first, names)| names.split(' ').zip(*first..));
-        let mut opcodes = Opcodes::new(&V314, numbered);
-        for (name, count) in CACHES {
-            opcodes.set_caches(name, *count);
-        }
-        for number in JUMPS {
-            opcodes.set_jump(number);
-        }
-        opcodes
-    }
-
-    /// `NAME ARG` by line, as the interpreter lays it out, caches included.
-    fn bytes(opcodes: &Opcodes, text: &str) -> Vec<u8> {
-        let mut out = Vec::new();
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            let name = words.next().unwrap_or_default();
-            let arg: u8 = words.next().map_or(0, |arg| arg.parse().expect("a number"));
-            let op = opcodes.number(name).expect("an opcode of 3.14");
-            out.extend([op, arg]);
-            out.extend(vec![0; 2 * opcodes.caches(op)]);
-        }
-        out
-    }
-
-    fn code_of(instructions: Vec<crate::bytecode::Instruction>) -> Code {
-        let text: Arc<str> = Arc::from("f");
-        Code {
-            instructions,
-            consts: Vec::new(),
-            names: Vec::new(),
-            localsplus: Vec::new(),
-            argcount: 0,
-            posonly: 0,
-            kwonly: 0,
-            flags: 3,
-            exception_table: Vec::new(),
-            filename: text.clone(),
-            name: text.clone(),
-            qualname: text,
-            firstlineno: 1,
-        }
-    }
-
     /// `def f(x, y): return x + y`
     const SUM: &str = "RESUME 0\nLOAD_FAST_BORROW_LOAD_FAST_BORROW 1\nBINARY_OP 0\nRETURN_VALUE";
 
@@ -276,36 +231,17 @@ mod tests {
         Instr::ReturnValue,
     ])]
     fn byte_code_there_and_back(#[case] text: &str, #[case] wanted: &[Instr]) {
-        let opcodes = opcodes();
-        let bytes = bytes(&opcodes, text);
-        let locations = vec![Loc::default(); bytes.len() / 2];
-        let (decoded, _) = decode(&opcodes, &bytes, &locations).expect("what 3.14 makes");
-        let typed: Vec<_> = decoded.iter().map(|it| it.instr.clone()).collect();
-        assert_eq!(typed[0], Instr::Resume);
-        assert_eq!(&typed[1..], wanted);
-        assert_eq!(assemble(&code_of(decoded), &opcodes), bytes);
+        TABLES.there_and_back(text, wanted);
     }
 
     #[test]
     fn every_opcode_is_decided_about() {
-        let opcodes = opcodes();
-        for number in 0..=u8::MAX {
-            let name = opcodes.name(number);
-            assert!(
-                name.is_empty() || typed(&V314, name, 0, 0).is_some(),
-                "{name}"
-            );
-        }
+        TABLES.every_opcode_is_decided_about();
     }
 
     #[test]
     fn what_codegen_emits_is_there() {
-        let (name, arg) = V314.subscript();
-        assert_eq!(typed(&V314, name, arg, 0), Some(Instr::BinarySubscr));
-        let opcodes = opcodes();
-        for skipped in V314.skipped_at_loop_end() {
-            assert!(opcodes.number(skipped).is_some(), "{skipped}");
-        }
-        assert!(opcodes.number("BINARY_SUBSCR").is_none());
+        TABLES.what_codegen_emits_is_there();
+        assert!(TABLES.opcodes().number("BINARY_SUBSCR").is_none());
     }
 }

@@ -480,7 +480,7 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             f.push(values);
         }
         other @ Instr::Other { .. } => {
-            let reason = unimplemented(other).unwrap_or("no reason known");
+            let reason = unimplemented(other).unwrap_or_default();
             return t.stop(BreakKind::Opcode, format!("{other:?}: {reason}"));
         }
     }
