@@ -236,40 +236,25 @@ def set_dict(target, items):
 
 
 def set_changed_dict(target, changes):
-    """What other threads have written since the frame has looked stays: other keys, and values that it left alone."""
-    items, before, kept = changes
+    """What the frame has left alone stays as other threads may have written it since the frame has looked."""
+    gone, items = changes
     own = _own(target, collections.OrderedDict, dict)
-    if not items and dict.__len__(target) == len(before):
+    if not items and dict.__len__(target) == len(gone):
         # Iterators of an `OrderedDict` tell this from keys that are deleted.
         own.clear(target)
         return
-    plain, before, kept = (str, int), frozenset(before), frozenset(kept)
-    end = object()
-    wanted = iter(items)
-    new = next(wanted, end)
-    gone = set()
-    for old in own.__iter__(target):
-        if old is new or type(old) is type(new) and old == new:
-            new = next(wanted, end)
-        elif type(old) in plain and old in before:
-            gone.add(old)
     for key in gone:
-        own.__delitem__(target, key)
+        if dict.__contains__(target, key):
+            own.__delitem__(target, key)
     for key, value in items.items():
-        if type(key) not in plain or key not in kept or key in gone:
-            own.__setitem__(target, key, value)
+        own.__setitem__(target, key, value)
 
 
 def set_changed_list(target, changes):
-    """The same of a list of which items are replaced."""
-    items, kept = changes
-    if list.__len__(target) < len(items):
-        return list.__setitem__(target, slice(None), items)
-    kept = frozenset(kept)
-    for place, item in enumerate(items):
-        if place not in kept:
+    """The same of a list of which items are replaced: those that others have cut off are not there any more."""
+    for place, item in zip(*changes, strict=True):
+        if place < list.__len__(target):
             list.__setitem__(target, place, item)
-    return None
 
 
 def set_popped_dict(target, changes):

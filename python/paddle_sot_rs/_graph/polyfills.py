@@ -148,16 +148,27 @@ class _Reversed:
         return self
 
     def __next__(self) -> Any:
-        if self._left <= 0:
-            raise StopIteration
-        self._left -= 1
-        try:
-            return self._sequence[self._left]
-        except (IndexError, StopIteration):
-            self._left = 0
+        if self._left > 0:
+            try:
+                item = self._sequence[self._left - 1]
+            except (IndexError, StopIteration):
+                pass
+            except BaseException:
+                self._end()
+                raise
+            else:
+                self._left -= 1
+                return item
+        self._end()
         raise StopIteration
 
+    def _end(self) -> None:
+        """Gives nothing more, and lets the sequence go."""
+        self._sequence, self._left = None, 0
+
     def __length_hint__(self) -> int:
+        if self._sequence is None:
+            return 0
         length = len(self._sequence)
         return 0 if length < self._left else self._left
 

@@ -256,7 +256,11 @@ unsafe fn item_of_cycle<'a>(
         // SAFETY: it is held.
         return unsafe { item_of(cycle.saved, at % kept) };
     }
-    if cycle.first_pass != 0 || layout_of(layouts, cycle.inner)? != Layout::Sequence {
+    // Whoever else has it takes what the cycle would give.
+    // SAFETY: the cycle holds it.
+    let is_own = unsafe { ffi::Py_REFCNT(cycle.inner) == 1 };
+    let is_first = cycle.first_pass != 0;
+    if !is_own || is_first || layout_of(layouts, cycle.inner)? != Layout::Sequence {
         return None;
     }
     // SAFETY: the cycle holds it, it is of such a type, and holds what it goes over.

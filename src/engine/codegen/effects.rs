@@ -1,5 +1,6 @@
 //! Replaying side effects: all new values are built first, then everything is applied.
 
+use indexmap::IndexMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyString};
 
@@ -10,7 +11,7 @@ use crate::reason::{Break, BreakKind};
 use crate::simulator::containers::deques;
 use crate::simulator::deferred::{self, DeferredCall, FramePlace};
 use crate::tracker::Tracker;
-use crate::variables::{AttrOp, Kind, ObjectVar, Rebuild, Snapshot, VarId};
+use crate::variables::{AttrOp, DictVar, Kind, ObjectVar, Rebuild, Snapshot, VarId};
 
 use super::reconstruct::Emitter;
 
@@ -143,47 +144,69 @@ pub fn emit(e: &mut Emitter<'_, '_>) -> Result<(), Break> {
     left_behind(e)
 }
 
-/// What a dict with plain keys holds, the keys that it had, and those whose values the frame has
-/// left alone: other threads may have written there meanwhile.
+/// The keys that a dict with plain keys has no more, or no more in their places, and what is set
+/// in it: what the frame has left alone other threads may have written to meanwhile.
 fn changes_of_dict(e: &mut Emitter<'_, '_>, id: VarId) -> Option<(&'static str, VarId)> {
     let py = e.t.py;
     let Kind::Dict(dict) = e.t.vars.kind(id).clone() else {
         return None;
     };
     let (value, source) = (e.t.value(id)?, e.t.source(id)?);
+    // An `OrderedDict` has an order of its own.
+    let ordered = py.module("collections").ok()?.getattr("OrderedDict").ok()?;
+    let own = match value.is_instance(&ordered).ok()? {
+        true => ordered,
+        false => py.get_type::<PyDict>().into_any(),
+    };
+    let before = own.call_method1("__iter__", (&value,)).ok()?;
     let is_plain = |key: &Bound<'_, PyAny>| {
         key.is_exact_instance_of::<PyString>() || key.is_exact_instance_of::<PyInt>()
     };
-    let before: Vec<Bound<'_, PyAny>> = value
-        .cast::<PyDict>()
-        .ok()?
-        .iter()
-        .map(|(key, _)| key)
-        .collect();
-    if !before.iter().all(is_plain) {
-        return None;
+    let is_same = |a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>| {
+        a.get_type().is(b.get_type()) && a.eq(b).unwrap_or(false)
+    };
+    let mut named = Vec::with_capacity(dict.items.len());
+    for key in dict.keys() {
+        named.push(e.t.value(key)?);
     }
-    let mut kept = Vec::new();
-    for (key, item) in dict.items.values() {
-        let is_kept = match (e.t.value(*key), e.t.source(*item).as_deref()) {
-            (Some(named), Some(Tracker::DictItem(base, of))) if *base == source => {
-                is_plain(&named) && named.eq(native::key_object(py, of)).unwrap_or(false)
+    // Keys that stay where they are in front of the others are left alone: iterators that others
+    // have on the dict find it so.
+    let (mut staying, mut gone) = (0, Vec::new());
+    for key in before.try_iter().ok()? {
+        let key = key.ok()?;
+        if !is_plain(&key) {
+            return None;
+        }
+        if named.get(staying).is_some_and(|new| is_same(&key, new)) {
+            staying += 1;
+        } else {
+            gone.push(key);
+        }
+    }
+    let mut set = IndexMap::new();
+    for (at, (known_as, (key, item))) in dict.items.into_iter().enumerate() {
+        let is_kept = match e.t.source(item).as_deref() {
+            Some(Tracker::DictItem(base, of)) if at < staying && *base == source => {
+                named[at].eq(native::key_object(py, of)).unwrap_or(false)
             }
             _ => false,
         };
-        kept.extend(is_kept.then_some(*key));
+        if !is_kept {
+            set.insert(known_as, (key, item));
+        }
     }
-    let before = before.iter().map(|key| e.t.constant(key)).collect();
-    let parts = [
-        Kind::Dict(dict),
-        Kind::Tuple(before, None),
-        Kind::Tuple(kept, None),
-    ];
+    let gone = gone.iter().map(|key| e.t.constant(key)).collect();
+    let set = DictVar {
+        items: set,
+        ..DictVar::default()
+    };
+    let parts = [Kind::Tuple(gone, None), Kind::Dict(set)];
     let parts = parts.map(|part| e.t.add(part)).to_vec();
     Some(("set_changed_dict", e.t.add(Kind::Tuple(parts, None))))
 }
 
-/// The same of a list that is as long as before: what it holds, and the places left alone.
+/// The same of a list that is as long as before: the places that are written to, and what is there
+/// now.
 fn changes_of_list(e: &mut Emitter<'_, '_>, id: VarId) -> Option<(&'static str, VarId)> {
     let Kind::List(items) = e.t.vars.kind(id).clone() else {
         return None;
@@ -192,18 +215,15 @@ fn changes_of_list(e: &mut Emitter<'_, '_>, id: VarId) -> Option<(&'static str, 
     if value.cast::<PyList>().ok()?.len() != items.len() {
         return None;
     }
-    let is_kept = |(at, item): &(usize, &VarId)| {
-        let of = e.t.source(**item);
-        of.is_some_and(|of| *of == Tracker::ListItem(source.clone(), *at))
+    let is_kept = |at: usize, item: VarId| {
+        let of = e.t.source(item);
+        of.is_some_and(|of| *of == Tracker::ListItem(source.clone(), at))
     };
-    let kept: Vec<usize> = items
-        .iter()
-        .enumerate()
-        .filter(is_kept)
-        .map(|it| it.0)
-        .collect();
-    let kept = kept.into_iter().map(|at| e.t.int(at as i64)).collect();
-    let parts = [Kind::List(items), Kind::Tuple(kept, None)];
+    let changed = items.into_iter().enumerate();
+    let changed = changed.filter(|(at, item)| !is_kept(*at, *item));
+    let (places, set): (Vec<usize>, Vec<VarId>) = changed.unzip();
+    let places = places.into_iter().map(|at| e.t.int(at as i64)).collect();
+    let parts = [Kind::Tuple(places, None), Kind::Tuple(set, None)];
     let parts = parts.map(|part| e.t.add(part)).to_vec();
     Some(("set_changed_list", e.t.add(Kind::Tuple(parts, None))))
 }

@@ -140,3 +140,44 @@ def test_of_a_layer():
         seen.append(found)
     assert seen[0] == seen[1]
     assert IDENTITY or sot.stats(function).graph_breaks == []
+
+
+class Lacks(nn.Layer):
+    """`Layer.__getattr__` asks once more for what a property says is missing."""
+
+    @property
+    def always(self):
+        LOG.append("always")
+        raise AttributeError("always")
+
+    @functools.cached_property
+    def at_first(self):
+        LOG.append("at first")
+        if len(LOG) % 4:
+            raise AttributeError("at first")
+        return 3.0
+
+    def __getattribute__(self, name):
+        if name == "hidden":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+def lacks(x, net):
+    return x * 2, hasattr(net, "always"), getattr(net, "at_first", None), hasattr(net, "hidden"), hasattr(net, "none")
+
+
+def test_of_a_layer_that_lacks_one():
+    seen = []
+    for wrap in (lambda function: function, translate):
+        LOG.clear()
+        net = Lacks()
+        net.hidden = 1
+        function = wrap(lacks)
+        found = []
+        for _ in range(4):
+            product, *answers = function(paddle.ones([2]), net)
+            found.append((product.tolist(), answers, list(LOG), "at_first" in vars(net)))
+            net.__dict__.pop("at_first", None)
+        seen.append(found)
+    assert seen[0] == seen[1]

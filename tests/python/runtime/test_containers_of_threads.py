@@ -1,9 +1,11 @@
 """Dicts and lists that threads share: what another thread writes while a graph runs stays, as in plain Python."""
 
 import collections
+import dis
 import threading
 
 import paddle
+import paddle_sot_rs as sot
 import pytest
 from harness import translate
 
@@ -115,3 +117,28 @@ def test_what_is_left_is_what_is_left_in_plain_python(kind, made):
             translated(paddle.ones([2]), found)
             assert list(found.items()) == list(expected.items())
             assert list(map(type, found)) == list(map(type, expected))
+
+
+def one_key(x, held):
+    held["a"] = x
+    return x + 1
+
+
+def one_place(x, held):
+    held[1] = x
+    return x + 1
+
+
+@pytest.mark.default_python
+@pytest.mark.parametrize(
+    ("function", "made"),
+    [
+        (one_key, lambda size: {"a": 0, **{f"k{at}": at for at in range(size)}}),
+        (one_key, lambda size: collections.OrderedDict(a=0, **{f"k{at}": at for at in range(size)})),
+        (one_place, lambda size: list(range(size))),
+    ],
+)
+def test_what_a_replay_sets_does_not_grow_with_what_it_leaves_alone(function, made):
+    small, large = (sot.explain(function, min_graph_size=0)(paddle.ones([2]), made(size)) for size in (5, 500))
+    codes = [[each.opname for each in dis.get_instructions(of.graphs[0].code)] for of in (small, large)]
+    assert codes[0] == codes[1]

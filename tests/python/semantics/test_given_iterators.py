@@ -124,6 +124,23 @@ given = itertools.count()
 for at in range(9):
     assert function(paddle.ones([2]), given).tolist() == [4.0 * at + 1] * 2
 assert sot.stats(function).translations <= 3
+
+# Whoever has what a cycle goes over takes what it would give.
+def two(x, a, b):
+    return x * next(a), next(b), next(a)
+
+def of_a_cycle(make):
+    given = iter(numbers * 2)
+    return make(given)
+
+for make in (lambda given: (itertools.cycle(given), given), lambda given: (given, itertools.cycle(given)),
+             lambda given: (itertools.cycle(given), itertools.cycle(given))):
+    seen = []
+    for function in (two, sot.to_static(lambda x, a, b: two(x, a, b), min_graph_size=0)):
+        a, b = of_a_cycle(make)
+        found = [function(paddle.ones([]), a, b) for _ in range(4)]
+        seen.append([[float(item) for item in items] for items in found])
+    assert seen[0] == seen[1], seen
 """
 
 

@@ -76,6 +76,20 @@ def left(x, it):
     return x.tolist(), first, type(found).__name__, list(found)
 
 
+def at_its_end(x, it):
+    found, seen = reversed(it), []
+    for _ in range(4):
+        try:
+            seen.append(next(found))
+        except KeyError:
+            seen.append("missing")
+        except StopIteration:
+            seen.append("end")
+    rest = [*found, *found]
+    found = None
+    return x.tolist(), seen, rest
+
+
 OBJECTS = {
     "places": lambda: Places([1.0, 2.0, 3.0]),
     "none": lambda: Places([]),
@@ -100,7 +114,7 @@ def observed(function, made):
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-@pytest.mark.parametrize("function", [loop, loop_with_a_break, changed_meanwhile, left])
+@pytest.mark.parametrize("function", [loop, loop_with_a_break, changed_meanwhile, left, at_its_end])
 def test_it_is_what_it_is_in_plain_python(function, kind):
     translated = translate(function)
     for _ in range(3):

@@ -62,7 +62,11 @@ pub(in crate::simulator) fn of_instance(
         return Ok(None);
     };
     if layers::is_base(t, &fallback, "__getattr__") {
-        return layers::registered(t, obj, name);
+        // It asks `object.__getattribute__` in the end, which runs a property once more.
+        return match layers::registered(t, obj, name)? {
+            None => generic(t, obj, object, name),
+            found => Ok(found),
+        };
     }
     let method = bind(t, obj, &object.class, &fallback, tracker, "__getattr__")?;
     let name = t.str(name);
