@@ -15,7 +15,7 @@ from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, gives_neither, has_gradient, semantics_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, taken_from_onednn
 from paddle_sot_rs._paddle.open_sizes import of_open_sizes
-from paddle_sot_rs._paddle.value_patches import Value, for_view, same_dtype
+from paddle_sot_rs._paddle.value_patches import Value, dims, for_view, same_dtype
 
 
 class BlackListed(Exception):
@@ -417,8 +417,18 @@ def _refuse_without_kernels(operations):
             raise NotImplementedError("a gradient of a real sum of complex numbers")
 
 
+def _refuse_other_counts(operations):
+    """A reshape that infers another number of elements: a 0 that an operation computes is taken for the dim there."""
+    for op in operations:
+        if op.name() == "pd_op.reshape":
+            shapes = dims(op.operand_source(0)), dims(op.result(0))
+            if -1 not in (*shapes[0], *shapes[1]) and math.prod(shapes[0]) != math.prod(shapes[1]):
+                raise TypeError("reshape() to a computed 0")
+
+
 def refuse(operations, args, kwargs):
     """Raises where what a call appended would compute something else than eager mode."""
+    _refuse_other_counts(operations)
     _refuse_without_kernels(operations)
     _refuse_written_while_read(operations)
     _refuse_views_by_equation(operations)

@@ -165,6 +165,21 @@ def _counts_openly(args, kwargs):
     return fits and (axis is None or type(axis) is int) and any(dim < 0 for dim in x.shape)
 
 
+def _gathered(x, index, axis):
+    # A program infers the shape as along the first axis.
+    raise TypeError("gather() along an axis that is a tensor")
+
+
+def _of_gather(x=None, index=None, axis=None, *_, **_others):
+    return index, axis
+
+
+def _gathers_along_tensor(args, kwargs):
+    index, axis = _of_gather(*args, **kwargs)
+    # What follows a number is the index.
+    return isinstance(index, Value) and isinstance(axis, Value)
+
+
 def _has_step(key):
     return isinstance(key, slice) and isinstance(key.step, Value)
 
@@ -191,6 +206,7 @@ def _steps_openly(args, kwargs):
 # Functions by address, methods by name: when another one stands for them.
 _OTHERS = {
     "__getitem__": (_steps_openly, _stepped),
+    **dict.fromkeys((id(paddle.gather), paddle.gather.__name__), (_gathers_along_tensor, _gathered)),
     **dict.fromkeys((id(paddle.chunk), "chunk"), (_chunks_openly, _chunked)),
     **dict.fromkeys((id(paddle.topk), "topk"), (_counts_openly, _highest)),
     **dict.fromkeys((id(functional.pad), "pad"), (_has_open_paddings, _padded)),

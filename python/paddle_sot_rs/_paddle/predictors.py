@@ -30,6 +30,7 @@ _JOINED = frozenset(
 _ONEDNN = (paddle.float32, paddle.bfloat16)
 _SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
 _PAD = "pd_op.pad"
+_SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
 
@@ -50,6 +51,9 @@ def prepare(block, inputs, outputs=()):
         elif op.name() == _PAD or _is_element(op) or op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS):
             # It is gone then, and has no blocks.
             _compute_in_doubles(op, outputs)
+            continue
+        elif op.name() == "pd_op.gather" and _gathers_along_another(op):
+            _select(op, outputs)
             continue
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op)
@@ -136,6 +140,23 @@ def _compute_in_doubles(op, outputs):
     made = _C_ops.cast(made, result.dtype)
     made.stop_gradient = result.stop_gradient
     _replace(result, made, outputs)
+    op.get_parent_block().remove_op(op)
+
+
+def _gathers_along_another(op):
+    """Whether it goes along another axis than the first: where there is nothing, it has the shape of that."""
+    x, places, axis = op.operands_source()
+    maker = axis.get_defining_op()
+    known = maker is not None and maker.name() == "pd_op.full" and x.dtype in _SELECTED
+    return known and len(dims(places)) == 1 and maker.attrs()["value"] % max(len(dims(x)), 1) != 0
+
+
+def _select(op, outputs):
+    x, places, axis = op.operands_source()
+    pir.set_insertion_point(op)
+    made = _C_ops.index_select(x, places, int(axis.get_defining_op().attrs()["value"]))
+    made.stop_gradient = op.result(0).stop_gradient
+    _replace(op.result(0), made, outputs)
     op.get_parent_block().remove_op(op)
 
 

@@ -3,7 +3,7 @@
 //! A translation makes as many objects as make the collector walk through all that the process
 //! has, a fifth of a first call, and nothing of it is garbage yet. The threshold is raised: who
 //! asks whether the collector is on, switches it off or collects by hand, in any thread, notices
-//! nothing.
+//! nothing. A thread that asks for the threshold does.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -14,7 +14,7 @@ use super::modules::{COLLECTOR, Modules};
 /// A threshold that no count of objects reaches.
 const NEVER: i32 = i32::MAX;
 
-/// The threshold in front of a pause; none is negative.
+/// The threshold in front of a pause; negative where there is none.
 static BEFORE: AtomicI64 = AtomicI64::new(-1);
 
 type Thresholds = (i32, i32, i32);
@@ -26,7 +26,8 @@ pub struct NoCollections<'py>(Python<'py>);
 impl<'py> NoCollections<'py> {
     /// Begins it; does nothing where Python's functions are not what they were.
     pub fn new(py: Python<'py>) -> Self {
-        if let Ok((first, second, third)) = thresholds(py)
+        // Below zero the collector begins at each object: whoever asked for that gets it.
+        if let Ok((first @ 0.., second, third)) = thresholds(py)
             && set_thresholds(py, (NEVER, second, third)).is_ok()
         {
             BEFORE.store(i64::from(first), Ordering::Relaxed);

@@ -76,6 +76,8 @@ OPERATIONS = {
     "arange": lambda x: paddle.arange(x.shape[1]) * (x > 0).sum(),
     "arange with bounds": lambda x: paddle.arange(1, x.shape[1] + 1, dtype="float32") * x,
     "arange with a step": lambda x: paddle.arange(0, x.shape[1] * 2, 2).astype("float32") * x,
+    "gather of columns": lambda x: paddle.gather(x.unsqueeze(1), paddle.arange(x.shape[0]) * 0, 1),
+    "gather of columns from the end": lambda x: x.unsqueeze(1).gather(paddle.arange(x.shape[1]) // 2, axis=-1),
     "linspace": lambda x: x * paddle.linspace(0, 1, x.shape[1]),
     "full": lambda x: paddle.full([x.shape[0], 2], x.shape[1]) * 2,
     "zeros and ones": lambda x: paddle.concat([paddle.zeros([1, x.shape[1]]), x, paddle.ones([2, x.shape[1]])]),

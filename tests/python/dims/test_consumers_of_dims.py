@@ -141,6 +141,37 @@ def test_consumers_that_stop(name, tmp_path):
         equal(loaded(x), wanted)
 
 
+class Normed(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.norm = paddle.nn.BatchNorm1D(2)
+
+    def forward(self, x):
+        return x * any(float(self.norm(paddle.ones([3, 2])).sum()) < 9 for _ in range(x.shape[0])), self.norm._mean * 1
+
+
+# What they do is done as often as Python does it.
+ACTING = {
+    "draws": lambda: lambda x: (x * any(float(paddle.rand([])) > 0.5 for _ in range(5)), x),
+    "draws over rows": lambda: lambda x: (x * any(float(paddle.rand([])) > 0.5 for _ in range(x.shape[0])), x),
+    "draws until": lambda: lambda x: (x * all(float(paddle.rand([])) > 0.5 for _ in range(x.shape[1])), x),
+    "draws of a map": lambda: lambda x: (x * any(map(lambda _: float(paddle.rand([])) > 0.5, range(5))), x),
+    "statistics": Normed,
+}
+
+
+@pytest.mark.parametrize("name", ACTING)
+def test_consumers_stop_what_acts(name):
+    eager, translated = ACTING[name](), sot.to_static(ACTING[name](), capture_control_flow=True, min_graph_size=0)
+    for size in SIZES[:8]:
+        x, seen = paddle.randn(size), []
+        for call in (eager, translated):
+            paddle.seed(size[0] * 10 + size[1])
+            seen.append([part.tolist() for part in (*call(x), paddle.rand([3]))])
+        assert seen[0] == seen[1]
+    assert sot.stats(translated).graph_breaks != []
+
+
 def setting(*statements):
     code = "def set_items(x):\n    y = x * 1\n" + "".join(f"    {it}\n" for it in statements) + "    return y\n"
     space = {"paddle": paddle}

@@ -42,6 +42,7 @@ MORE_TRANSLATIONS = {
     **dict.fromkeys(("bit_length", "numpy", "numpy.arange"), "a size in Python"),
     **dict.fromkeys(("text", "text_as_a_key", "key_of_a_dict", "set_of_dims"), "a text or a key"),
     "early_return_of_a_loop": "a loop that `return` leaves",
+    "gather of columns from the end": "Paddle infers no open dims of it",
 }
 
 

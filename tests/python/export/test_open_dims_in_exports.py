@@ -213,3 +213,19 @@ def test_signals_of_open_length(name, length, tmp_path):
     for rows, size in ((1, 48), (2, 64), (3, 50), (5, 33)):
         x = paddle.randn([rows, length or size])
         np.testing.assert_allclose(loaded(x).numpy(), function(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Columns(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.table = self.create_parameter([4, 3])
+
+    def forward(self, x):
+        return paddle.gather(self.table, paddle.arange(x.shape[0]) % 3, 1) * 2
+
+
+def test_columns_of_a_parameter(tmp_path):
+    layer = Columns()
+    loaded = exported(layer, tmp_path, None)
+    for size in (0, 1, 2, 7):
+        equal(loaded(paddle.ones([size])), layer(paddle.ones([size])))

@@ -70,18 +70,23 @@ def test_a_translation_makes_no_collection(trains, collections):
     assert sot.stats(static).graphs == 1
 
 
+# Below zero it begins at each object.
+THRESHOLDS = [(500, 7, 3), (0, 7, 3), (-1, 7, 3), (-9, 7, 3), (2**31 - 1, 7, 3)]
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS, ids=lambda threshold: threshold[0])
 @pytest.mark.parametrize("function", [long, breaking, raising])
-def test_behind_a_translation_it_is_as_it_was(function):
+def test_behind_a_translation_it_is_as_it_was(function, threshold):
     static = sot.to_static(function, min_graph_size=0)
     before = gc.get_threshold()
-    gc.set_threshold(500, 7, 3)
+    gc.set_threshold(*threshold)
     try:
         for _ in range(2):
             try:
                 static(X)
             except ValueError:
                 assert function is raising
-            assert gc.get_threshold() == (500, 7, 3)
+            assert gc.get_threshold() == threshold
     finally:
         gc.set_threshold(*before)
 

@@ -77,3 +77,36 @@ def test_an_index_of_floats_has_the_gradient_of_eager_mode():
         f(x, paddle.zeros([2, 2])).sum().backward()
         gradients.append(x.grad.tolist())
     assert gradients[0] == gradients[1]
+
+
+AXES = {
+    "a place": lambda: paddle.to_tensor(1),
+    "from the end": lambda: paddle.to_tensor(-1),
+    "a list of one": lambda: paddle.to_tensor([2]),
+}
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_gather_along_an_axis_that_is_a_tensor(axis):
+    def gathered(x):
+        made = paddle.gather(x, paddle.to_tensor([0, 1, 0]), axis=AXES[axis]())
+        return made * made.shape[1] + made.shape[2]
+
+    translated = translate(gathered, min_graph_size=0)
+    for _ in range(2):
+        assert translated(CUBE).tolist() == gathered(CUBE).tolist()
+    assert "gather() along an axis that is a tensor" in str(sot.stats(translated).graph_breaks)
+
+
+@pytest.mark.parametrize("size", [(0, 4), (4, 0), (0, 0), (2, 3)])
+def test_reshape_to_a_shape_that_is_computed(size):
+    """A program infers a 0 of it as the dim in that place, and has none there."""
+
+    def turned(x):
+        made = x.reshape(paddle.shape(x.T))
+        return made * 2, made.shape
+
+    translated = translate(turned, min_graph_size=0)
+    for _ in range(2):
+        (found, shape), (wanted, wanted_shape) = translated(paddle.ones(size)), turned(paddle.ones(size))
+        assert (found.shape, shape, found.tolist()) == (wanted.shape, wanted_shape, wanted.tolist())

@@ -6,7 +6,7 @@ use crate::graph::Arg;
 use crate::simulator::frame::{Consumer, Exit, FrameState};
 use crate::simulator::phi::refuse;
 use crate::simulator::{
-    Step, Stop, TraceMark, Tracer, cell_get, item, iterate, opcode_executor, operators,
+    Step, Stop, TraceMark, Tracer, branches, cell_get, item, iterate, opcode_executor, operators,
     program_numbers, tensor_scalar, truth,
 };
 use crate::tracker::number::Type;
@@ -42,6 +42,7 @@ pub fn of_generator(
     }
     let result = t.add(Kind::Cell(CellVar::Full(start)));
     frame.consumer = Some((consumer, result));
+    let mark = t.mark();
     t.frames.running.push(over);
     let exit = opcode_executor::run(t, &mut frame, false);
     t.frames.running.pop();
@@ -50,6 +51,12 @@ pub fn of_generator(
         Ok(Exit::Yield(_) | Exit::Next(_)) => return refuse(t, "a generator that leaves a loop"),
         Err(Stop::Raise(_)) => return refuse(t, "a generator that raises"),
         Err(stop) => return Err(stop),
+    }
+    if stops && graph_acts(t, &mark) {
+        return refuse(
+            t,
+            "a generator in any() or all() that draws or changes something",
+        );
     }
     let left = match stops {
         true => IterVar::Advanced,
@@ -166,12 +173,22 @@ pub fn quantify(t: &mut Tracer<'_>, over: VarId, wanted: bool) -> Step<VarId> {
 
 /// Whether anything but how far iterators are has changed since and outlives that.
 fn acts(t: &mut Tracer<'_>, mark: &TraceMark) -> bool {
+    if graph_acts(t, mark) {
+        return true;
+    }
     let Some(changed) = t.changed(mark) else {
         return true;
     };
     changed
         .iter()
         .any(|(id, _)| t.vars.get(*id).mutated && !matches!(t.kind(*id), Kind::Iter(_)))
+}
+
+/// Whether the graph has since drawn random numbers, or changed what tensors or layers hold.
+fn graph_acts(t: &Tracer<'_>, mark: &TraceMark) -> bool {
+    let statements = &t.graph.sir.statements;
+    let made = statements.get(t.graph_len(mark)..).unwrap_or_default();
+    branches::changes(made)
 }
 
 /// The least or greatest of numbers that an iterator yields, of which the program computes some;

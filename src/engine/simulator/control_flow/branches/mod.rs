@@ -34,6 +34,7 @@ use crate::simulator::tensor_scalar::{condition, negation, statement, truth_valu
 use crate::simulator::{Step, Stop, Tracer};
 use assertions::assertion;
 use contents::{before_change, change, contents_of_both};
+pub(in crate::simulator) use outcomes::changes;
 use outcomes::{Does, act};
 pub use rounds::{RefusedLoops, for_numbers};
 

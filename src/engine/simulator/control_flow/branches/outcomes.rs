@@ -38,7 +38,7 @@ pub fn act(statements: &[Statement], is_open: &dyn Fn(SymbolId) -> bool) -> Does
             inside.unwrap_or(Does::Nothing)
         }
         Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) => {
-            if statement.draws || !statement.updates.is_empty() {
+            if changes(std::slice::from_ref(statement)) {
                 Does::Changes
             } else if matches!(statement.output, Arg::Const(_)) {
                 Does::Speaks
@@ -51,4 +51,18 @@ pub fn act(statements: &[Statement], is_open: &dyn Fn(SymbolId) -> bool) -> Does
     };
     let all = statements.iter().map(one);
     all.max().unwrap_or(Does::Nothing)
+}
+
+/// Whether one of the statements may draw random numbers, or change what tensors or layers hold.
+pub fn changes(statements: &[Statement]) -> bool {
+    statements.iter().any(|statement| match &statement.callee {
+        Callee::Layer(_) => true,
+        Callee::Sir(region) => {
+            let mut blocks = region.blocks().into_iter();
+            blocks.any(|(_, block)| changes(&block.statements))
+        }
+        Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) => {
+            statement.draws || !statement.updates.is_empty()
+        }
+    })
 }
