@@ -132,7 +132,8 @@ def _compute_in_doubles(op, outputs):
         attributes, ends = op.attrs(), (op.operand_source(1), op.operand_source(2))
         if _is_element(op):
             # The dims that go say that -1 is the last place.
-            made = _C_ops.slice(given, attributes["axes"], *ends, attributes["infer_flags"], attributes["decrease_axis"])
+            going = attributes["decrease_axis"]
+            made = _C_ops.slice(given, attributes["axes"], *ends, attributes["infer_flags"], going)
             made = _C_ops.reshape(_C_ops.cast(made, paddle.float64), [])
         else:
             doubles = _C_ops.cast(given, paddle.float64)
