@@ -134,7 +134,7 @@ def is_plain_clip(own: Any, clipped: list[Any]) -> bool:
     return (
         not own.auto_skip_clip
         and not own.should_comm_on_shard_dim
-        and all(gradient.dtype is paddle.float32 and gradient.ndim for gradient in clipped)
+        and all(gradient.dtype == paddle.float32 and gradient.ndim for gradient in clipped)
     )
 
 

@@ -154,11 +154,13 @@ def _signed_zero(array):
 
 def _floor_divide(x, y, name=None, *, out=None):
     other = paddle.assign(y) if isinstance(y, numpy.ndarray) else y
-    return paddle.floor_divide(*same_dtype(x, other), name, out=out)
+    # Paddle 3.2 has no `out`.
+    named = {} if out is None else {"out": out}
+    return paddle.floor_divide(*same_dtype(x, other), name, **named)
 
 
-# Other names that functions of two operands have for them.
-_OPERANDS = {"input": "x", "other": "y"}
+# Other names that functions of two operands have for them; Paddle 3.2 has none.
+_OPERANDS = {"input": "x", "other": "y"} if hasattr(paddle.floor_divide, "__wrapped__") else {}
 
 
 def _narrow(input, dim, start, length):
