@@ -25,14 +25,25 @@ def _scalar(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _eager_mode_divides():
+    """Whether it divides by a tensor; that of Paddle 3.2 multiplies by the reciprocal, as static mode does."""
+    with paddle.base.dygraph.guard(paddle.CPUPlace()), paddle.amp.auto_cast(enable=False):
+        five = paddle.full([], 5.0, "float32")
+        # A third of it has another last digit than the product.
+        return (five / 3.0).item() == paddle.divide(five, paddle.full([], 3.0, "float32")).item()
+
+
+_DIVIDES = _eager_mode_divides()
+
+
 def _divide(self, other):
-    # Eager mode divides by a tensor, static mode multiplies by the reciprocal: the last digit
-    # differs.
     if not _scalar(other):
         return _static_divide(self, other)
     value = self
     if value.dtype in _INTEGERS:
         value = value.astype(paddle.float32)
+    if not _DIVIDES:
+        return _static_divide(value, other)
     divisor = _C_ops.full([], other, value.dtype, core.Place())
     divisor.get_defining_op().set_bool_attr(PYTHON_NUMBER, True)
     return _C_ops.divide(value, divisor)
