@@ -223,19 +223,18 @@ impl EagerGraph {
         region: &Region,
         args: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let run = |block: &Arc<StatementIr>, inputs: &[Bound<'py, PyAny>]| {
-            Self::nested(py, block)?.call(py, inputs)
-        };
         let outputs = match region {
             Region::If { then, otherwise } => {
                 let holds = args[0].is_truthy()?;
-                run(if holds { then } else { otherwise }, &args[1..])?
+                let block = if holds { then } else { otherwise };
+                Self::nested(py, block)?.call(py, &args[1..])?
             }
             Region::While { body, carried, .. } => {
                 let mut condition = args[0].clone();
                 let mut values: Vec<Bound<'py, PyAny>> = args[1..].to_vec();
+                let body = Self::nested(py, body)?;
                 while condition.is_truthy()? {
-                    let mut next = run(body, &values)?.into_iter();
+                    let mut next = body.call(py, &values)?.into_iter();
                     condition = next.next().map_or_else(
                         || Err(PyRuntimeError::new_err("a loop without a condition")),
                         |next| Ok(next.into_bound(py)),

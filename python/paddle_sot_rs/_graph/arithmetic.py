@@ -28,10 +28,18 @@ def trunc(x: Any) -> Any:
 def round(x: Any) -> Any:  # noqa: A001
     """`round(x)`: a half becomes the even number next to it."""
     low = paddle.floor(x)
-    rest = x - low
-    is_odd = (low - 2 * paddle.floor(low / 2)) == 1
-    goes_up = paddle.logical_or(rest > 0.5, paddle.logical_and(rest >= 0.5, is_odd))
+    goes_up = _goes_up(x - low, 0.5, _is_odd(low))
     return low.astype("int64") + goes_up.astype("int64")
+
+
+def _is_odd(whole: Any) -> Any:
+    """Of a whole number that is a float."""
+    return (whole - 2 * paddle.floor(whole / 2)) == 1
+
+
+def _goes_up(rest: Any, half: Any, if_half: Any) -> Any:
+    """Whether a number is rounded up of which this is left."""
+    return paddle.logical_or(rest > half, paddle.logical_and(rest >= half, if_half))
 
 
 def _double(value: float) -> Any:
@@ -106,10 +114,8 @@ def round_to(x: Any, digits: int) -> Any:
     (a, b), (high, low) = _halves(x), _halves(scale)
     lost = b * low - (((product - a * high) - b * high) - a * low)
     whole = paddle.floor(product)
-    rest = product - whole
-    is_odd = (whole - 2 * paddle.floor(whole / 2)) == 1
-    more = paddle.logical_or(lost > 0, paddle.logical_and(lost >= 0, is_odd))
-    goes_up = paddle.logical_or(rest > 0.5, paddle.logical_and(rest >= 0.5, more))
+    more = _goes_up(lost, 0, _is_odd(whole))
+    goes_up = _goes_up(product - whole, 0.5, more)
     found = (whole + goes_up.astype("float64")) / scale
     # A zero has the sign of the number.
     return paddle.copysign(found, x)
@@ -119,9 +125,8 @@ def round_whole(x: Any, digits: int) -> Any:
     """`round(x, -digits)` of a whole number"""
     scale = 10**digits
     low = paddle.floor_divide(x, paddle.full([], scale, "int64"))
-    rest = x - low * scale
     is_odd = low - 2 * paddle.floor_divide(low, paddle.full([], 2, "int64")) == 1
-    goes_up = paddle.logical_or(rest > scale // 2, paddle.logical_and(rest == scale // 2, is_odd))
+    goes_up = _goes_up(x - low * scale, scale // 2, is_odd)
     return (low + goes_up.astype("int64")) * scale
 
 

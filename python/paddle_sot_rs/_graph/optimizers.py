@@ -17,7 +17,7 @@ import paddle
 from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.distributed.auto_parallel import auto_dp_utils
-from paddle.nn import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
+from paddle.nn import ClipGradByGlobalNorm
 from paddle.optimizer import SGD, Adam, AdamW, Momentum
 from paddle.optimizer import optimizer as base
 from paddle.optimizer.lr import LRScheduler
@@ -35,7 +35,6 @@ except ImportError:  # Paddle 3.2 shards no optimizers that way.
         return None
 
 
-_CLIPS = (type(None), ClipGradByValue, ClipGradByNorm, ClipGradByGlobalNorm)
 _REGULARIZERS = (type(None), L1Decay, L2Decay)
 
 
@@ -140,7 +139,7 @@ def _parts(optimizer: Any, tables_of: Any) -> Iterator[tuple[dict[str, Any] | No
     tables, shaped = tables_of(optimizer)
     created = optimizer._already_create_accumulator if tables else None
     for group in groups:
-        if type(updates.clip_of(optimizer, group)) not in _CLIPS:
+        if type(updates.clip_of(optimizer, group)) not in (type(None), *updates.CLIPS):
             raise _OwnStepError("gradients are clipped by code of the user's")
         found = _core.optimizer_updates(_parameters(optimizer, group), created, tables, shaped)
         if isinstance(found, str):

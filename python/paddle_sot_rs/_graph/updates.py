@@ -21,9 +21,12 @@ _CHUNK = 32 * 2048
 _FLAGS, _NO_CASTS = core.globals(), core.AmpLevel.O0
 
 
+# Paddle's clips.
+CLIPS = ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
+
+
 def _clip_parts() -> list[Any]:
-    clips = ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
-    parts = [function for kind in clips for function in (kind.__call__, kind._dygraph_clip)]
+    parts = [function for kind in CLIPS for function in (kind.__call__, kind._dygraph_clip)]
     return [*parts, ClipGradByNorm._clip_gradients]
 
 

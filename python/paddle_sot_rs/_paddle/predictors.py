@@ -83,6 +83,13 @@ def _replace(old, new, outputs):
             outputs[at] = new
 
 
+def _take_place(op, made, outputs):
+    """Puts a value into the place of the only result of an operation, which goes."""
+    made.stop_gradient = op.result(0).stop_gradient
+    _replace(op.result(0), made, outputs)
+    op.get_parent_block().remove_op(op)
+
+
 def _is_constant(value, known):
     """Whether constant folding may compute it: it does not know that a branch has blocks, and fails."""
     op = value.get_defining_op()
@@ -138,10 +145,7 @@ def _compute_in_doubles(op, outputs):
         else:
             doubles = _C_ops.cast(given, paddle.float64)
             made = _C_ops.slice(doubles, attributes["axes"], *ends, attributes["infer_flags"], [])
-    made = _C_ops.cast(made, result.dtype)
-    made.stop_gradient = result.stop_gradient
-    _replace(result, made, outputs)
-    op.get_parent_block().remove_op(op)
+    _take_place(op, _C_ops.cast(made, result.dtype), outputs)
 
 
 def _gathers_along_another(op):
@@ -156,9 +160,7 @@ def _select(op, outputs):
     x, places, axis = op.operands_source()
     pir.set_insertion_point(op)
     made = _C_ops.index_select(x, places, int(axis.get_defining_op().attrs()["value"]))
-    made.stop_gradient = op.result(0).stop_gradient
-    _replace(op.result(0), made, outputs)
-    op.get_parent_block().remove_op(op)
+    _take_place(op, made, outputs)
 
 
 def _is_element(op):

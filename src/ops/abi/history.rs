@@ -5,7 +5,6 @@
 //! behind it, of an operation that was made and gone through for them.
 //! `egr::EagerUtils::SetHistory` is how Paddle's operations note what they made; it is exported.
 
-use std::ffi::c_void;
 use std::sync::Mutex;
 
 use pyo3::exceptions::PyRuntimeError;
@@ -16,13 +15,13 @@ use smallvec::SmallVec;
 use super::edges;
 use super::library::{libpaddle, opened};
 use super::shared_ptr::Shared;
+use super::stop_gradient::{MetaFn, let_gradients_through, meta_function};
 use super::tensor;
 use paddle_sot_cpython::frame::Modules;
 use paddle_sot_cpython::sync::lock;
 
-type MetaFn = unsafe extern "C" fn(*const c_void) -> *mut c_void;
-type PlaceFn = unsafe extern "C" fn(*mut c_void, usize);
-type NoteFn = unsafe extern "C" fn(*mut c_void, *const Shared);
+type PlaceFn = unsafe extern "C" fn(*mut u8, usize);
+type NoteFn = unsafe extern "C" fn(*mut u8, *const Shared);
 
 pub(super) struct History {
     meta: MetaFn,
@@ -76,7 +75,7 @@ pub fn spend(tensor: &Bound<'_, PyAny>, spent: &Bound<'_, PyAny>) -> PyResult<()
 
 impl History {
     fn spend(&self, tensor: &Bound<'_, PyAny>, spent: &Bound<'_, PyAny>) -> PyResult<()> {
-        tensor.setattr(pyo3::intern!(tensor.py(), "stop_gradient"), false)?;
+        let_gradients_through(tensor)?;
         edges::with_shared_node(spent, |node| {
             // SAFETY: `with_shared_node` has looked whether `spent` is a tensor, and `tensor` took
             // an attribute of one: see `take`.
@@ -129,14 +128,11 @@ pub(super) fn open(py: Python<'_>) -> Result<History, String> {
     let copied = paddle.call_method1("to_tensor", (0.0,));
     let copied = copied.map_err(|err| err.to_string())?.unbind();
     // SAFETY: the mangled names fix the signatures:
-    // `AutogradMeta* EagerUtils::autograd_meta(Tensor*)`,
     // `void EagerUtils::SetOutRankWithSlot(AutogradMeta*, size_t)` and
     // `void EagerUtils::SetHistory(AutogradMeta*, const shared_ptr<GradNodeBase>&)`.
     let history = unsafe {
         History {
-            meta: *library
-                .get::<MetaFn>(b"_ZN3egr10EagerUtils13autograd_metaEPN6paddle6TensorE\0")
-                .map_err(text)?,
+            meta: meta_function(&library).map_err(text)?,
             place: *library
                 .get::<PlaceFn>(
                     b"_ZN3egr10EagerUtils18SetOutRankWithSlotEPNS_12AutogradMetaEm\0",

@@ -13,7 +13,18 @@ use super::library::{libpaddle, opened};
 use super::tensor;
 use crate::paddle::Paddle;
 
-type MetaFn = unsafe extern "C" fn(*const c_void) -> *mut u8;
+/// `AutogradMeta* EagerUtils::autograd_meta(Tensor*)`, which makes what autograd knows of a tensor
+/// where there is nothing.
+pub(super) type MetaFn = unsafe extern "C" fn(*const c_void) -> *mut u8;
+
+/// Finds it.
+pub(super) fn meta_function(library: &libloading::Library) -> Result<MetaFn, libloading::Error> {
+    // SAFETY: the mangled name fixes the signature.
+    unsafe {
+        let found = library.get(b"_ZN3egr10EagerUtils13autograd_metaEPN6paddle6TensorE\0")?;
+        Ok(*found)
+    }
+}
 
 pub(super) struct Writer {
     meta: MetaFn,
@@ -57,14 +68,8 @@ pub(super) fn open(py: Python<'_>) -> Result<Writer, String> {
     let flag = tensor::place_of_stop_gradient(py);
     let flag = flag.ok_or("tensors are not read natively")?;
     let library = libpaddle(py)?;
-    // SAFETY: the mangled name fixes the signature: `AutogradMeta* autograd_meta(Tensor*)`.
-    let meta = unsafe {
-        *library
-            .get::<MetaFn>(b"_ZN3egr10EagerUtils13autograd_metaEPN6paddle6TensorE\0")
-            .map_err(|err| err.to_string())?
-    };
     let writer = Writer {
-        meta,
+        meta: meta_function(&library).map_err(|err| err.to_string())?,
         flag,
         _library: library,
     };

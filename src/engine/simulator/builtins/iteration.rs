@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString, PyType};
 
 use crate::bytecode::OpTable;
-use crate::frame::Modules;
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
+use crate::simulator::call::registry::call_polyfill;
 use crate::simulator::frame::Consumer;
 use crate::simulator::variables::kinds::RANGE;
 use crate::simulator::{
@@ -191,11 +191,7 @@ pub(in crate::simulator) fn sum(
         _ => return wrong(t, "sum"),
     };
     if let (Some(name), Some(0)) = (counted_in_graph(t, over), t.const_int(start)) {
-        let function =
-            t.py.module("paddle_sot_rs._graph.polyfills")?
-                .getattr(name)?;
-        let function = t.constant(&function);
-        return call(t, function, &[over], &[]);
+        return call_polyfill(t, name, &[over], &[]);
     }
     if matches!(t.const_int(start), Some(0)) {
         if let Some(total) = consumers::of_generator(t, Consumer::Sum, over, start)? {

@@ -15,7 +15,8 @@ use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
 use crate::simulator::deferred::unchanged;
 use crate::simulator::variables::protocol;
 use crate::simulator::{
-    Step, Tracer, dynamic_scalar, fold, graph_arrays, item, keys, numpy_scalars, tensor_scalar,
+    Kwargs, Step, Tracer, dynamic_scalar, fold, graph_arrays, item, keys, numpy_scalars,
+    tensor_scalar,
 };
 
 /// Why an operation breaks the graph that would hold `-0.0`.
@@ -204,6 +205,12 @@ fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<Symbo
         Some(symbol) => Ok(symbol),
         None => t.unsupported("a dim that is not a tensor"),
     }
+}
+
+/// [`parts`] of all arguments of a call.
+pub fn parts_of_call(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Vec<VarId> {
+    let named = kwargs.iter().map(|(_, value)| *value);
+    parts(t, args.iter().copied().chain(named))
 }
 
 /// Arguments of a call, and what is in the tuples and lists among them.

@@ -293,6 +293,16 @@ fn learns(
         true => learning,
         false => frozen,
     };
+    call_polyfill(t, name, args, kwargs)
+}
+
+/// A call of a function of `_graph/polyfills.py`.
+pub(in crate::simulator) fn call_polyfill(
+    t: &mut Tracer<'_>,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
     let polyfill = polyfill(t, name)?;
     let polyfill = t.constant(&polyfill);
     call(t, polyfill, args, kwargs)

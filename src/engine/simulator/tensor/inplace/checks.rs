@@ -30,8 +30,7 @@ pub(super) fn takes_less(
     if !one_dtype && !of_tensors {
         return false;
     }
-    let named = kwargs.iter().map(|(_, value)| *value);
-    let given = arguments::parts(t, args.iter().copied().chain(named));
+    let given = arguments::parts_of_call(t, args, kwargs);
     given.into_iter().any(|arg| match tensors::meta_of(t, arg) {
         Some(meta) => one_dtype && meta.dtype != dtype,
         None => of_tensors && !t.is_none(arg),

@@ -267,8 +267,7 @@ fn reads_itself(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> bool {
-    let named = kwargs.iter().map(|(_, value)| *value);
-    let given = arguments::parts(t, args.iter().copied().chain(named));
+    let given = arguments::parts_of_call(t, args, kwargs);
     let apart = knows(form, Fact::InPlaceApart);
     given
         .into_iter()
@@ -284,8 +283,7 @@ fn keeps_itself(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> bool {
-    let named = kwargs.iter().map(|(_, value)| *value);
-    let given = arguments::parts(t, args.iter().copied().chain(named));
+    let given = arguments::parts_of_call(t, args, kwargs);
     knows(form, Fact::InPlaceCopies)
         && given.contains(&tensor)
         && tensors::meta_of(t, tensor).is_none_or(|meta| !meta.stop_gradient)

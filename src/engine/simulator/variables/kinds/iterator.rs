@@ -209,23 +209,10 @@ impl Protocol for IterVar {
     }
 
     fn snapshot(&self) -> Snapshot {
-        match self {
-            Self::Given { taken } => Snapshot::Taken(*taken),
-            Self::Sequence { .. }
-            | Self::Dict { .. }
-            | Self::Fixed { .. }
-            | Self::Range { .. }
-            | Self::Numbers { .. }
-            | Self::Advanced
-            | Self::Enumerate { .. }
-            | Self::Zip { .. }
-            | Self::Map { .. }
-            | Self::Filter { .. }
-            | Self::Reversed { .. }
-            | Self::Tensor { .. }
-            | Self::Generator { .. }
-            | Self::Ended { .. }
-            | Self::Tool(_) => Snapshot::Never,
+        if let Self::Given { taken } = self {
+            Snapshot::Taken(*taken)
+        } else {
+            Snapshot::Never
         }
     }
 

@@ -6,10 +6,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFunction, PyString, PyType};
 
 use crate::bytecode::{BinOp, CmpOp};
-use crate::frame::{Modules, TYPES};
+use crate::frame::TYPES;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::call::call;
+use crate::simulator::call::registry::call_polyfill;
 use crate::simulator::containers::{deques, proxies};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
@@ -422,11 +423,7 @@ pub(super) fn reversed(t: &mut Tracer<'_>, value: VarId, class: &Obj) -> Step<Va
             return no_reversed(t);
         }
     }
-    let polyfill =
-        t.py.module("paddle_sot_rs._graph.polyfills")?
-            .getattr("reversed_items")?;
-    let polyfill = t.constant(&polyfill);
-    call(t, polyfill, &[value], &[])
+    call_polyfill(t, "reversed_items", &[value], &[])
 }
 
 /// `value[key]` of an instance.
