@@ -759,7 +759,7 @@ def prepare_step(
     `recipe` says what a program of the step computes with: see `_graph/whole_steps.py`.
     """
 
-def nothing(*args: Any) -> None:
+def nothing(*_args: Any) -> None:
     """Does nothing."""
 
 def prepared_step(optimizer: Any) -> tuple[Callable[..., None], list[Any]] | None:
