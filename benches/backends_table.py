@@ -176,7 +176,8 @@ def write(text: str) -> None:
 
 
 def measure(name: str, backend: str) -> dict[str, Any]:
-    # A process of its own: a crash of one network must not hide the others, and first calls are first.
+    # A process of its own: a crash of one network must not hide the others, and first calls are
+    # first.
     command = [sys.executable, __file__, "--one", name, backend]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     for line in run.stdout.splitlines():

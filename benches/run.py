@@ -132,7 +132,8 @@ def network(name: str, mode: str) -> None:
         print(statistics.median(times), flush=True)
 
 
-# Which kernels MKL takes where it has better ones than it takes by itself: what stands behind a row's title, and
+# Which kernels MKL takes where it has better ones than it takes by itself: what stands behind a
+# row's title, and
 # `PADDLE_SOT_NATIVE_BLAS`.
 KERNELS = (("", "0"), (", native_blas()", "1")) if blas.advice() else (("", "0"),)
 

@@ -12,6 +12,8 @@ _R = TypeVar("_R", covariant=True)
 _Object = TypeVar("_Object")
 
 __version__: str
+# The name of a tensor that stands for a Python number which differs between calls.
+PYTHON_NUMBER: str
 paddle_backend: ModuleType
 """Version of the package, as in its wheel."""
 

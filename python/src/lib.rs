@@ -40,6 +40,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         paddle_sot_backend_paddle::native(module.py())?,
     )?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("PYTHON_NUMBER", paddle_sot::graph::PYTHON_NUMBER)?;
     module.add_class::<static_function::StaticFunction>()?;
     module.add_class::<frozen::Frozen>()?;
     module.add_class::<frozen::TensorKinds>()?;

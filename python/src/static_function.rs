@@ -99,7 +99,8 @@ impl StaticFunction {
         vectorcall::bound_method(slf, instance)
     }
 
-    /// A class takes these methods for what they are where they are plain functions; others are given the object first.
+    /// A class takes these methods for what they are where they are plain functions; others are
+    /// given the object first.
     fn __set_name__(
         slf: &Bound<'_, Self>,
         owner: &Bound<'_, PyAny>,
@@ -147,7 +148,8 @@ impl StaticFunction {
         deleted.map_err(|_| PyAttributeError::new_err("__wrapped__"))
     }
 
-    /// The code of the original: with those below `inspect` takes this for a function, and finds its arguments.
+    /// The code of the original: with those below `inspect` takes this for a function, and finds
+    /// its arguments.
     #[getter]
     fn __code__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.callable.getattr(py, "__code__")
@@ -247,7 +249,8 @@ impl StaticFunction {
         self.callable.getattr(py, "__globals__")
     }
 
-    /// The captured statements, as text: of all graphs so far, else of the program for the input specification.
+    /// The captured statements, as text: of all graphs so far, else of the program for the input
+    /// specification.
     #[getter]
     fn code(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::ask(slf, "jit", "code_of", [])
@@ -453,8 +456,9 @@ impl StaticFunction {
         self.inner.time_guards(py, args, kwargs, times)
     }
 
-    /// What its module knows by its name (`@to_static def f`) is pickled as that, like a plain function. Of what is not, the
-    /// copy translates anew: translations belong to the object they were made for.
+    /// What its module knows by its name (`@to_static def f`) is pickled as that, like a plain
+    /// function. Of what is not, the copy translates anew: translations belong to the object they
+    /// were made for.
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let this = slf.get();

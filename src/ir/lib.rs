@@ -23,6 +23,8 @@ pub use ordered_sums::{Arrivals, Makers};
 pub use paddle_sot_ops::meta::{DType, TensorMeta};
 pub use partition::Parted;
 pub use region::{BlockOutput, Cut, Region};
-pub use sir::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind, is_in_place};
+pub use sir::{
+    Arg, Callee, PYTHON_NUMBER, Statement, StatementIr, SymbolId, SymbolKind, is_in_place,
+};
 pub use split::Part;
 pub use views::picks;

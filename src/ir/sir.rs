@@ -16,6 +16,10 @@ use paddle_sot_ops::{Fact, knows};
 
 use super::{LayerRef, Region, TensorMeta};
 
+/// The name of a tensor that stands for a Python number which differs between calls, and the
+/// attribute of what a backend makes of one.
+pub const PYTHON_NUMBER: &str = "sot_number";
+
 /// Names one value of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SymbolId(pub u32);

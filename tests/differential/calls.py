@@ -126,7 +126,8 @@ def _outcome(function, *arguments):
     try:
         _, result, receiver = function(*arguments)
     except Exception as error:  # noqa: BLE001 - compared
-        # Methods called with wrong arguments: after a break the text names another class of the object, or none.
+        # Methods called with wrong arguments: after a break the text names another class of the
+        # object, or none.
         text = re.sub(r"\b\w+\.(?=\w+\(\))", "", str(error))
         return type(error).__name__, re.sub(r"0x[0-9a-f]+", "0x", text)
     return type(result).__name__, _shown(result), _shown(receiver)

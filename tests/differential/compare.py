@@ -72,8 +72,9 @@ def outcome(
         paddle.Tensor.backward = original
 
 
-# A tensor that nobody has asked for its name has none: Paddle's messages show nothing then. Sets of objects that hash by
-# their address have no order: what is compared first, when one is sorted, differs.
+# A tensor that nobody has asked for its name has none: Paddle's messages show nothing then. Sets of
+# objects that hash by their address have no order: what is compared first, when one is sorted,
+# differs.
 _NAMES = re.compile(
     r"(eager_tmp|eager_in_tmp|generated_tensor|output)_\d+(_deepcopy_\d+)*|0x[0-9a-f]{6,}|(?<=Leaf Var \()(?=\))"
     r"|(?<='<' not supported between instances of )'\w+' and '\w+'"
@@ -89,8 +90,8 @@ def settled(picture: Any) -> Any:
     return picture.__qualname__ if isinstance(picture, type) else picture
 
 
-# Seconds that plain Python may take for a call: numbers and lists of some programs grow without end, and the memory
-# with them, a hundred times from one call to the next.
+# Seconds that plain Python may take for a call: numbers and lists of some programs grow without
+# end, and the memory with them, a hundred times from one call to the next.
 PATIENCE = 2
 
 
@@ -100,7 +101,8 @@ class TooLong(BaseException):
     in_plain_python = True
 
 
-# 3.11 runs `STORE_FAST` and `LOAD_FAST` in one once the code is warm, and then reports the line of the former.
+# 3.11 runs `STORE_FAST` and `LOAD_FAST` in one once the code is warm, and then reports the line of
+# the former.
 _LINE_VARIES = sys.version_info < (3, 12)
 
 
@@ -145,7 +147,8 @@ def _compare(source: str, seed: int, family: Family, file: str | None) -> tuple[
             except TooLarge:
                 return None, False
             except Exception as error:
-                # What its objects do when they are looked at; ordered dicts do not find keys that hash otherwise now.
+                # What its objects do when they are looked at; ordered dicts do not find keys that
+                # hash otherwise now.
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 if isinstance(error, KeyError) or last.filename in (file, PRELUDE):
                     return None, False

@@ -37,7 +37,8 @@ SCRIPT = str(Path(__file__).resolve())
 LEFT_OUT = re.compile(
     r"rand|empty|seed|normal|dropout|bernoulli|poisson|multinomial|gumbel|exponential_|uniform|cauchy|geometric_|shuffle|sample"
     r"|numpy|item$|tolist|backward|register|to_tensor|print|save|load|retain|grad$|cuda|cpu|pin_memory|clear|state_dict|apply|__repr__"
-    # With degenerate matrices the last digits decide between numbers and nan; minima of nothing are memory.
+    # With degenerate matrices the last digits decide between numbers and nan; minima of nothing are
+    # memory.
     r"|cond$|amin$|amax$"
     # Kernels that write behind the end of what they are given where their arguments do not fit.
     r"|reindex|send_|segment"

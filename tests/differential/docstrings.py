@@ -40,7 +40,8 @@ TRANSLATES = "plain Python is done"
 
 SCRIPT = str(Path(__file__).resolve())
 
-# What is not looked into: other devices and processes, static graphs, files, downloads, settings of the process.
+# What is not looked into: other devices and processes, static graphs, files, downloads, settings of
+# the process.
 MODULES = re.compile(
     r"\.(distributed|base|cuda|tensorrt|xpu|onnx|dataset|proto|cpp_extension|device|profiler|sot|static|utils|hub|passes)\b"
 )

@@ -11,8 +11,8 @@ import re
 
 from statements import STATEMENTS
 
-# Not here, for Paddle's own faults: indices out of range (memory is overwritten), lists as indices of strided views.
-# What stands for a kind where no variable has it.
+# Not here, for Paddle's own faults: indices out of range (memory is overwritten), lists as indices
+# of strided views. What stands for a kind where no variable has it.
 LEAVES = {
     "T": "(WEIGHT * 1.0)[:2]",
     "R": "WEIGHT.mean()",

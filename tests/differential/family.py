@@ -28,10 +28,12 @@ class Family:
     state: Callable[[types.ModuleType], Any]
     # How program number `seed` is translated.
     settings: Callable[[int], dict[str, Any]]
-    # What is called, given `main` of a side; where it is another function, that goes backward by itself.
+    # What is called, given `main` of a side; where it is another function, that goes backward by
+    # itself.
     around: Callable[[Any], Any] = _itself
 
-    # Whether the backward behind a call of program number `seed` may raise this where eager mode does not.
+    # Whether the backward behind a call of program number `seed` may raise this where eager mode
+    # does not.
     may_refuse: Callable[[int, dict[str, Any], str], bool] = lambda *_: False
 
     @property

@@ -38,7 +38,8 @@ def worker(kind: str, seed: int, count: int) -> None:
     for current in range(seed, seed + count):
         print(json.dumps({"seed": current}), file=answers)
         digits = False
-        # Again and again: where recursion is at its limit, the handler meets it too, and programs catch that.
+        # Again and again: where recursion is at its limit, the handler meets it too, and programs
+        # catch that.
         signal.setitimer(signal.ITIMER_REAL, TIMEOUT, 5)
         # Where no byte code runs, no handler of a signal does.
         faulthandler.dump_traceback_later(3 * TIMEOUT, exit=True)

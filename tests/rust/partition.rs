@@ -20,7 +20,8 @@ fn tensor(stop_gradient: bool) -> SymbolKind {
     })
 }
 
-/// One statement a word: `c=tanh(a)`, `cd=split(a)`, symbols are letters from `a`. Those in capitals need no gradient, `!` is `True`.
+/// One statement a word: `c=tanh(a)`, `cd=split(a)`, symbols are letters from `a`. Those in
+/// capitals need no gradient, `!` is `True`.
 fn graph(py: Python<'_>, text: &str, outputs: &str) -> StatementIr {
     let id = |letter: char| SymbolId(letter.to_ascii_lowercase() as u32 - 'a' as u32);
     let mut symbols = vec![tensor(false); 26];
@@ -112,7 +113,8 @@ fn parts(text: &str, outputs: &str) -> Option<Vec<String>> {
 // Nothing flows through a mask, which is of a part that runs later.
 #[case::a_mask("c=tanh(a) D=greater(c) e=mul(cd) f=sin(e)", "ef", Some(vec!["a tanh,greater,mul e", "e sin f"]))]
 #[case::a_mask_of_the_other("c=tanh(a) D=greater(c) e=mul(bd)", "ce", Some(vec!["a tanh c", "bc greater,mul e"]))]
-// Views of what comes in or goes out are made again, or by calls where gradients of several parts flow through them.
+// Views of what comes in or goes out are made again, or by calls where gradients of several parts
+// flow through them.
 #[case::a_view("C=slice(b) d=mul(ac) e=sin(ac)", "de", Some(vec!["ab slice,mul d", "ab slice,sin e"]))]
 #[case::a_view_of_a_view("C=slice(b) D=squeeze(c) e=mul(ad) f=sin(ac)", "ef",
     Some(vec!["ab slice,squeeze,mul e", "ab slice,sin f"]))]

@@ -68,7 +68,8 @@ fn statement(callee: Callee, args: Vec<Arg>, output: Arg) -> Statement {
     }
 }
 
-/// A graph `var_1 = <callee> (<args>, <kwargs>)` over `var_0`; the answer is the line of the statement.
+/// A graph `var_1 = <callee> (<args>, <kwargs>)` over `var_0`; the answer is the line of the
+/// statement.
 fn line(callee: Callee, args: Vec<Arg>, kwargs: Vec<(Arc<str>, Arg)>, output: Arg) -> String {
     let mut made = statement(callee, args, output);
     made.kwargs = kwargs;

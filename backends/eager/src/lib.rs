@@ -43,11 +43,11 @@ impl GraphBackend for EagerBackend {
         py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
-        Ok(Box::new(EagerGraph {
-            wants_numbers: wants_numbers(py, &request.sir)?,
-            sir: request.sir,
-            grad_enabled: request.grad_enabled,
-        }))
+        Ok(Box::new(EagerGraph::new(
+            py,
+            &request.sir,
+            request.grad_enabled,
+        )?))
     }
 }
 
@@ -60,23 +60,39 @@ pub fn link() {}
 
 struct EagerGraph {
     sir: Arc<StatementIr>,
-    /// Statements whose functions take no tensors for the numbers that the graph makes.
-    wants_numbers: Vec<bool>,
+    /// By statement.
+    ready: Vec<Ready>,
     /// Whether gradients are on where it is called.
     grad_enabled: bool,
 }
 
-/// For each statement, whether its function takes no tensor for a number.
-fn wants_numbers(py: Python<'_>, sir: &StatementIr) -> PyResult<Vec<bool>> {
-    let wants = py
-        .module("paddle_sot_rs._paddle.open_sizes")?
-        .getattr("wants_numbers")?;
-    let of_statement = |it: &Statement| match &it.callee {
-        Callee::Api(function) => wants.call1((function.bind(py),))?.extract(),
-        Callee::Method(name) => wants.call1((&**name,))?.extract(),
-        Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => Ok(false),
-    };
-    sir.statements.iter().map(of_statement).collect()
+/// What is known of a statement before it runs.
+struct Ready {
+    /// Whether its function takes no tensors for the numbers that the graph makes.
+    wants_numbers: bool,
+    /// In the order of `Region::blocks`.
+    blocks: Vec<Arc<EagerGraph>>,
+}
+
+impl Ready {
+    fn new(py: Python<'_>, statement: &Statement, wants: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut blocks = Vec::new();
+        let wants_numbers = match &statement.callee {
+            Callee::Api(function) => wants.call1((function.bind(py),))?.extract()?,
+            Callee::Method(name) => wants.call1((&**name,))?.extract()?,
+            Callee::Attribute(_) | Callee::Layer(_) => false,
+            Callee::Sir(region) => {
+                for (_, block) in region.blocks() {
+                    blocks.push(Arc::new(EagerGraph::new(py, block, true)?));
+                }
+                false
+            }
+        };
+        Ok(Self {
+            wants_numbers,
+            blocks,
+        })
+    }
 }
 
 /// `paddle.no_grad()`, entered.
@@ -131,12 +147,16 @@ fn call_method<'py>(
 }
 
 impl EagerGraph {
-    /// A block of a statement.
-    fn nested(py: Python<'_>, block: &Arc<StatementIr>) -> PyResult<Self> {
+    fn new(py: Python<'_>, sir: &Arc<StatementIr>, grad_enabled: bool) -> PyResult<Self> {
+        let wants = py
+            .module("paddle_sot_rs._paddle.open_sizes")?
+            .getattr("wants_numbers")?;
+        let statements = sir.statements.iter();
+        let ready = statements.map(|statement| Ready::new(py, statement, &wants));
         Ok(Self {
-            wants_numbers: wants_numbers(py, block)?,
-            sir: Arc::clone(block),
-            grad_enabled: true,
+            ready: ready.collect::<PyResult<_>>()?,
+            sir: Arc::clone(sir),
+            grad_enabled,
         })
     }
 
@@ -197,7 +217,7 @@ impl EagerGraph {
             kwargs.set_item(&**name, self.object(py, values, value)?)?;
         }
         let mut kwargs = kwargs;
-        if self.wants_numbers[at] {
+        if self.ready[at].wants_numbers {
             let numbers = py
                 .module("paddle_sot_rs._paddle.open_sizes")?
                 .getattr("as_numbers")?;
@@ -212,77 +232,78 @@ impl EagerGraph {
             Callee::Method(name) => call_method(&args, PyString::intern(py, name), kwargs),
             Callee::Attribute(name) => args[0].getattr(&**name),
             Callee::Layer(_) => call_method(&args, intern!(py, "forward").clone(), kwargs),
-            Callee::Sir(region) => self.region(py, region, args.into_vec()),
+            Callee::Sir(region) => run_region(py, region, &self.ready[at].blocks, args.into_vec()),
         }
     }
+}
 
-    /// Runs nested graphs the way Python would have.
-    fn region<'py>(
-        &self,
-        py: Python<'py>,
-        region: &Region,
-        args: Vec<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let outputs = match region {
-            Region::If { then, otherwise } => {
-                let holds = args[0].is_truthy()?;
-                let block = if holds { then } else { otherwise };
-                Self::nested(py, block)?.call(py, &args[1..])?
-            }
-            Region::While { body, carried, .. } => {
-                let mut condition = args[0].clone();
-                let mut values: Vec<Bound<'py, PyAny>> = args[1..].to_vec();
-                let body = Self::nested(py, body)?;
-                while condition.is_truthy()? {
-                    let mut next = body.call(py, &values)?.into_iter();
-                    condition = next.next().map_or_else(
-                        || Err(PyRuntimeError::new_err("a loop without a condition")),
-                        |next| Ok(next.into_bound(py)),
-                    )?;
-                    for (value, next) in values.iter_mut().zip(next) {
-                        *value = next.into_bound(py);
-                    }
+/// Runs nested graphs the way Python would have.
+fn run_region<'py>(
+    py: Python<'py>,
+    region: &Region,
+    blocks: &[Arc<EagerGraph>],
+    args: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let outputs = match (region, blocks) {
+        (Region::If { .. }, [then, otherwise]) => {
+            let holds = args[0].is_truthy()?;
+            let block = if holds { then } else { otherwise };
+            block.call(py, &args[1..])?
+        }
+        (Region::While { carried, .. }, [body]) => {
+            let mut condition = args[0].clone();
+            let mut values: Vec<Bound<'py, PyAny>> = args[1..].to_vec();
+            while condition.is_truthy()? {
+                let mut next = body.call(py, &values)?.into_iter();
+                condition = next.next().map_or_else(
+                    || Err(PyRuntimeError::new_err("a loop without a condition")),
+                    |next| Ok(next.into_bound(py)),
+                )?;
+                for (value, next) in values.iter_mut().zip(next) {
+                    *value = next.into_bound(py);
                 }
-                values.truncate(*carried);
-                values.into_iter().map(Bound::unbind).collect()
             }
-            Region::Recompute { body, given } => {
-                let run = py
-                    .module("paddle_sot_rs._graph.recompute")?
-                    .getattr("run_again")?;
-                let places = given.clone();
-                return run.call1((function(py, body)?, places, PyList::new(py, args)?));
-            }
+            values.truncate(*carried);
+            values.into_iter().map(Bound::unbind).collect()
+        }
+        (Region::Recompute { given, .. }, [body]) => {
+            let run = py
+                .module("paddle_sot_rs._graph.recompute")?
+                .getattr("run_again")?;
+            let places = given.clone();
+            return run.call1((function(py, body)?, places, PyList::new(py, args)?));
+        }
+        (
             Region::PyLayer {
-                forward,
-                backward,
                 inputs,
                 outputs,
                 gradients,
                 ..
-            } => {
-                let run = py
-                    .module("paddle_sot_rs._graph.control")?
-                    .getattr("run_operation")?;
-                let (given, free) = args.split_at(*inputs);
-                let operation = (function(py, forward)?, function(py, backward)?);
-                return run.call1((
-                    operation,
-                    *outputs,
-                    gradients.clone(),
-                    backward.statements.iter().all(|it| it.grad_enabled),
-                    PyList::new(py, given)?,
-                    PyList::new(py, free)?,
-                ));
-            }
-        };
-        Ok(PyTuple::new(py, outputs)?.into_any())
-    }
+            },
+            [forward, backward],
+        ) => {
+            let run = py
+                .module("paddle_sot_rs._graph.control")?
+                .getattr("run_operation")?;
+            let (given, free) = args.split_at(*inputs);
+            let operation = (function(py, forward)?, function(py, backward)?);
+            return run.call1((
+                operation,
+                *outputs,
+                gradients.clone(),
+                backward.sir.statements.iter().all(|it| it.grad_enabled),
+                PyList::new(py, given)?,
+                PyList::new(py, free)?,
+            ));
+        }
+        _ => return Err(PyRuntimeError::new_err("a region without its blocks")),
+    };
+    Ok(PyTuple::new(py, outputs)?.into_any())
 }
 
 /// A block as a function of a list of tensors.
-fn function<'py>(py: Python<'py>, block: &Arc<StatementIr>) -> PyResult<Bound<'py, PyCFunction>> {
-    let block = EagerGraph::nested(py, block)?;
+fn function<'py>(py: Python<'py>, block: &Arc<EagerGraph>) -> PyResult<Bound<'py, PyCFunction>> {
+    let block = Arc::clone(block);
     PyCFunction::new_closure(py, None, None, move |args, _| -> PyResult<Py<PyList>> {
         let inputs: Vec<Bound<'_, PyAny>> = args.get_item(0)?.extract()?;
         let outputs = block.call(args.py(), &inputs)?;

@@ -137,7 +137,7 @@ fn own(session: Box<dyn TraceSession>) -> Result<Box<trace::PaddleTrace>, Backen
 
 /// A trace for a backend that builds on this one: `inspect(callee, operations, result)` is called
 /// in static mode with what each call appends and answers, and refuses the call by raising
-/// `BlackListed` of `call_rewrites.py`.
+/// `BlackListed` of `argument_checks.py`.
 ///
 /// # Errors
 /// When the Python part cannot be loaded.

@@ -52,7 +52,7 @@ impl PaddleTrace {
             values: Vec::new(),
             inputs: Vec::new(),
             pending: Vec::new(),
-            black_listed: bridge::module(py, "call_rewrites")?
+            black_listed: bridge::module(py, "calls.argument_checks")?
                 .getattr("BlackListed")?
                 .unbind(),
             value_type: bridge::module(py, "value_patches")?

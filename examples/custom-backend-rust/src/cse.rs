@@ -96,7 +96,8 @@ fn describe(py: Python<'_>, text: &mut String, arg: &Arg) {
     }
 }
 
-/// Numbers and strings by type and value (`1`, `1.0`, `True`, `-0.0` all differ), other objects by identity.
+/// Numbers and strings by type and value (`1`, `1.0`, `True`, `-0.0` all differ), other objects by
+/// identity.
 fn constant(py: Python<'_>, value: &Obj) -> String {
     let object = value.bind(py);
     let plain = object.is_exact_instance_of::<PyBool>()

@@ -1,4 +1,5 @@
-//! Constant folding: statements over constants run now, and their results become inputs of the graph.
+//! Constant folding: statements over constants run now, and their results become inputs of the
+//! graph.
 
 use std::collections::HashMap;
 

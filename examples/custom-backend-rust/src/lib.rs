@@ -1,5 +1,6 @@
-//! The backend `folding`: computes what does not depend on the inputs once, at compile time, computes common
-//! sub-expressions once per call, and hands the smaller graph to the backend `paddle`.
+//! The backend `folding`: computes what does not depend on the inputs once, at compile time,
+//! computes common sub-expressions once per call, and hands the smaller graph to the backend
+//! `paddle`.
 
 mod cse;
 mod fold;
@@ -69,7 +70,8 @@ impl GraphBackend for Folding {
         let constants = fold::fold(py, &mut sir, self.max_elements)?;
         let merged = cse::merge(py, &mut sir);
         if !constants.is_empty() || merged > 0 {
-            // A new graph is traced again; the old one would be compiled from the trace that exists.
+            // A new graph is traced again; the old one would be compiled from the trace that
+            // exists.
             request.sir = Arc::new(sir);
             request.example_inputs.extend(constants.iter().cloned());
         }

@@ -62,8 +62,8 @@ pub fn for_each_use(statement: &Statement, f: &mut impl FnMut(SymbolId)) {
     }
 }
 
-/// Whether nobody outside of the graph, and no view, can get hold of the tensor: then it need not be a new one in
-/// each call.
+/// Whether nobody outside of the graph, and no view, can get hold of the tensor: then it need not
+/// be a new one in each call.
 pub fn stays_inside(sir: &StatementIr, pure: &[bool], symbol: SymbolId) -> bool {
     let mut inside = !sir.outputs.contains(&symbol);
     for (statement, pure) in sir.statements.iter().zip(pure) {

@@ -24,7 +24,7 @@ from paddle_sot_rs._cinn.kept import (
 )
 from paddle_sot_rs._listing import paddle_name
 from paddle_sot_rs._paddle import programs, tracing
-from paddle_sot_rs._paddle.call_rewrites import BlackListed
+from paddle_sot_rs._paddle.calls.argument_checks import BlackListed
 from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients import backward
 from paddle_sot_rs._paddle.gradients.backward import GRADIENT, gradients, with_inner

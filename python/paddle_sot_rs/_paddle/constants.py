@@ -5,13 +5,13 @@ import math
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._core import PYTHON_NUMBER
+
 # Larger constants are made by every run, as the program says.
 _LARGEST_CONSTANT = 4096
 # What each run is given, as an input or as a parameter that the program knows.
 DATA = "pd_op.data"
 GIVEN = (DATA, "builtin.parameter")
-# Marks what makes a Value of a Python number.
-PYTHON_NUMBER = "sot_number"
 CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
 # Their results may share storage with what they are given, which operations in place do not know.
 _HANDS_ON = ("pd_op.while", "pd_op.if", "cf.yield")

@@ -284,7 +284,7 @@ _OF_NUMBERS = frozenset((*_OF_DIAGONALS, *_POOLS, id(paddle.repeat_interleave), 
 
 def wants_numbers(function):
     """Whether eager mode takes no tensor for a number of this function, or takes it for something else."""
-    return _key(function) in _OF_NUMBERS
+    return key_of(function) in _OF_NUMBERS
 
 
 def as_numbers(args, kwargs):
@@ -301,21 +301,22 @@ def _as_number(value):
     return value.item() if whole else value
 
 
-def _key(function):
+def key_of(function):
+    """What a call is looked up by: methods by name, functions by address."""
     return function if type(function) is str else id(function)
+
+
+# By what is called: whether the arguments ask for it, and what takes its place then.
+_FORMS = {
+    **{key: (_has_open_diagonal, form) for key, form in _OF_DIAGONALS.items()},
+    **{key: (_has_open_sizes, form) for key, form in _POOLS.items()},
+    **dict.fromkeys(_ALONG, (_broadcasts_open_dims, _taken_along)),
+    **dict.fromkeys(_UNSHUFFLES, (_is_open_image, _unshuffled)),
+    **_OTHERS,
+}
 
 
 def of_open_sizes(function, args, kwargs):
     """What takes numbers of the graph in the place of this function, which does not; mostly itself."""
-    key = _key(function)
-    if key in _OF_DIAGONALS and _has_open_diagonal(args, kwargs):
-        return _OF_DIAGONALS[key]
-    if key in _ALONG and _broadcasts_open_dims(args, kwargs):
-        return _taken_along
-    if key in _UNSHUFFLES and _is_open_image(args, kwargs):
-        return _unshuffled
-    if key in _OTHERS and _OTHERS[key][0](args, kwargs):
-        return _OTHERS[key][1]
-    if key in _POOLS and _has_open_sizes(args, kwargs):
-        return _POOLS[key]
-    return function
+    applies, form = _FORMS.get(key_of(function), (None, None))
+    return form if applies is not None and applies(args, kwargs) else function

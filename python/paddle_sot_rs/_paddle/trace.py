@@ -9,14 +9,18 @@ from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._core import PYTHON_NUMBER
 from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.alike_calls import INPUTS, AlikeCalls
 from paddle_sot_rs._paddle.blocks import ROWS, remove
-from paddle_sot_rs._paddle.call_rewrites import allow, as_traced, call_method, name_of, refuse, stop_where_eager_stops
-from paddle_sot_rs._paddle.constants import DATA, PYTHON_NUMBER
+from paddle_sot_rs._paddle.calls.argument_checks import allow, name_of
+from paddle_sot_rs._paddle.calls.call_rewrites import as_traced, call_method
+from paddle_sot_rs._paddle.calls.operation_checks import refuse
+from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
+from paddle_sot_rs._paddle.gradients.stop_gradients import stop_where_eager_stops
 from paddle_sot_rs._paddle.open_dims import asked
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies

@@ -10,8 +10,8 @@ from paddle import _C_ops
 from paddle.base import core
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._core import PYTHON_NUMBER
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.constants import PYTHON_NUMBER
 from paddle_sot_rs._paddle.views import SHARES
 
 Value = pir.Value

@@ -100,7 +100,8 @@ def test_gradients_see_what_becomes_of_views_of_what_they_read(base, view, backe
         run = translate(function, backend=backend)
         for change in CHANGES:
             expected = _gradient(function, change)
-            # A program has a copy of what goes into it with gaps: that is an error, never a wrong gradient.
+            # A program has a copy of what goes into it with gaps: that is an error, never a wrong
+            # gradient.
             may_refuse = function is three and view in ("several", "steps") and change.startswith("value")
             for _ in range(2):
                 found = _gradient(run, change)
@@ -208,7 +209,8 @@ def test_results_of_control_flow(function, backend):
             if change == "in place" and expected is REFUSED and found is not REFUSED:
                 # The gradient of control flow has what was there.
                 expected = _gradient(function, "nothing", last=last)
-            # What gets a value from outside may have been handed on: that is an error, never a wrong gradient.
+            # What gets a value from outside may have been handed on: that is an error, never a
+            # wrong gradient.
             may_refuse = change.startswith("value") and function not in (_behind_a_branch, _of_a_pylayer)
             assert is_close(found, expected) or (may_refuse and found is REFUSED), (change, last)
     # Loops that gradients go through run natively there.

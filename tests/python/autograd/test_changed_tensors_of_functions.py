@@ -15,7 +15,8 @@ import pytest
 pytestmark = pytest.mark.default_python
 
 HOMES = {"paddle": paddle, "functional": F, "linalg": paddle.linalg, "Tensor": paddle.Tensor, "fft": paddle.fft}
-# They change the process, print, or read numbers. The gradient of `qr`, and of what is made of it, ends the process.
+# They change the process, print, or read numbers. The gradient of `qr`, and of what is made of it,
+# ends the process.
 LEFT_OUT = (
     *(
         "patch",

@@ -23,7 +23,8 @@ PLACES = (
     *("", "nn.functional", "linalg", "fft", "signal", "geometric", "vision.ops", "incubate", "incubate.nn.functional"),
     *("text", "audio.functional", "metric"),
 )
-# They change settings, read or write files, talk to other processes, or build something other than an operator.
+# They change settings, read or write files, talk to other processes, or build something other than
+# an operator.
 LEFT_OUT = frozenset(
     (
         *("batch", "disable_signal_handler", "disable_static", "enable_static", "enable_compat", "disable_compat"),
@@ -211,7 +212,8 @@ def targets() -> list[tuple[str, str]]:
         method = getattr(paddle.Tensor, name)
         if name in LEFT_OUT or id(method) in seen or not callable(method) or inspect.isclass(method):
             continue
-        # In-place methods (and those of the interpreter, except operators that Paddle defines) break graphs anyway.
+        # In-place methods (and those of the interpreter, except operators that Paddle defines)
+        # break graphs anyway.
         if (name.endswith("_") and name != "__getitem__") or name.startswith("_") and name != "__getitem__":
             continue
         found.append((name, "Tensor"))
@@ -263,7 +265,7 @@ class Prober:
         load(paddle.ones([2]))
         # The parts that the backend uses, loaded by its first call.
         self.Trace = sys.modules["paddle_sot_rs._paddle.trace"].Trace
-        self.black_listed = sys.modules["paddle_sot_rs._paddle.call_rewrites"].BlackListed
+        self.black_listed = sys.modules["paddle_sot_rs._paddle.calls.argument_checks"].BlackListed
         self.inspect = sys.modules["paddle_sot_rs._cinn.lowering"].inspector(set())
         self.paddle = paddle
         self.kept = {spec: self.tensor(spec) for spec in TENSORS}

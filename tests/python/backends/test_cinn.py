@@ -21,8 +21,8 @@ pytestmark = pytest.mark.default_python
 
 QUICK = [network for network in zoo.NETWORKS if network.quick]
 TOLERANCE = 1e-5
-# Five steps of these in single precision differ as much when one weight changes by one bit: batch norms over
-# two to eight numbers. They are compared in double precision instead.
+# Five steps of these in single precision differ as much when one weight changes by one bit: batch
+# norms over two to eight numbers. They are compared in double precision instead.
 ILL_CONDITIONED = {"resnet18", "mobilenet_v1", "mobilenet_v2", "densenet121", "shufflenet_v2_x0_25"}
 # Eager mode itself cannot run this one in double precision.
 SINGLE = {"densenet121"}

@@ -194,7 +194,8 @@ def test_results_and_gradients(function, backend):
             assert_alike(static, function, np.random.RandomState(rows).randn(rows, 3).astype("float32"), n)
     stats = sot.stats(static)
     assert not stats.fallbacks
-    # Dims that Paddle multiplies with the -1 of an open one are no dims for its primitive operators.
+    # Dims that Paddle multiplies with the -1 of an open one are no dims for its primitive
+    # operators.
     assert bool(stats.graph_breaks) == (function is of_all_numbers and backend == "cinn")
 
 

@@ -68,7 +68,8 @@ def test_one_graph(function, mode):
         for numbers in order:
             assert outcome(static, numbers, []) == outcome(function, numbers, [])
         stats = sot.stats(static)
-        # A call that raises runs natively, and with it what it calls, which may be a graph of its own.
+        # A call that raises runs natively, and with it what it calls, which may be a graph of its
+        # own.
         assert stats.graphs <= 2
         assert stats.graph_breaks == []
 

@@ -172,7 +172,8 @@ def test_gradients_that_are_cleared_first():
         assert [each.tolist() for each in found] == [each.tolist() for each in expected]
         helds = [trainer.net[0].bias.grad for trainer in (one, other)]
         assert other.state() == one.state()
-    # Whoever holds a gradient sees that it is cleared: what is computed behind that is another graph.
+    # Whoever holds a gradient sees that it is cleared: what is computed behind that is another
+    # graph.
     assert len(sot.stats(translated).graph_breaks) == 1
 
 

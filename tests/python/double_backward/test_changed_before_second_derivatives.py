@@ -94,7 +94,8 @@ def test_what_changes(function, use, backend):
                 assert change != "nothing"
                 continue
             if expected is REFUSED:
-                # Results of primitive operators are counted otherwise: nothing that is read has changed.
+                # Results of primitive operators are counted otherwise: nothing that is read has
+                # changed.
                 expected = _outcome(function, use, "nothing")
             assert all(itertools.starmap(np.allclose, zip(found, expected, strict=True))), change
     assert sot.stats(run).graphs == 1

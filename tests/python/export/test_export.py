@@ -96,7 +96,8 @@ def test_constants_and_buffers(tmp_path):
     sot.save(net, prefix, input_spec=[InputSpec([None, 10], "float32", "x")])
     loaded = paddle.jit.load(prefix)
     states = {*loaded.state_dict()}
-    # Two layers and a norm with two parameters and two statistics, and the tensor made in __init__; not the list.
+    # Two layers and a norm with two parameters and two statistics, and the tensor made in __init__;
+    # not the list.
     assert len(states) == 9
     assert [tuple(tensor.shape) for tensor in loaded.state_dict().values()].count((3,)) == 2
 

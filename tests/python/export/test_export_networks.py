@@ -97,7 +97,8 @@ EXPORTS = {
 }
 
 
-# Paddle's oneDNN instructions take no scales of `interpolate`, and compute other numbers for the last one: those of
+# Paddle's oneDNN instructions take no scales of `interpolate`, and compute other numbers for the
+# last one: those of
 # `paddle.jit.save` as well.
 NOT_ON_ONEDNN = {"DBNet", "PicoDet", "PP-LiteSeg", "SegFormer", "ViT", "FastSpeech2"}
 

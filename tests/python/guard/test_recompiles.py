@@ -23,7 +23,8 @@ def branching(x, name):
 
 
 def names(count):
-    # Of numbers and texts that differ between calls a translation knows only the type, sooner or later.
+    # Of numbers and texts that differ between calls a translation knows only the type, sooner or
+    # later.
     return [f"name {n}".encode() for n in range(count)]
 
 

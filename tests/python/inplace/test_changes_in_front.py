@@ -424,7 +424,8 @@ def kept_before(buffer, x):
     return y + buffer
 
 
-# Eager mode refuses to go backward through what changed behind it, in the function or in its caller.
+# Eager mode refuses to go backward through what changed behind it, in the function or in its
+# caller.
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize(
     "function", [multiplies, multiplies_a_view, changes_what_is_kept, changes_what_a_view_keeps, adds, kept_before]

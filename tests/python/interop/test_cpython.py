@@ -40,7 +40,8 @@ def test_without_lib_test_nothing_is_run_and_that_is_said(monkeypatch, capsys):
 def test_a_function_of_no_tensors_is_translated_once_and_answered_from_the_cache():
     answers = []
     with force_translation() as forced:
-        # Not in a comprehension: on 3.11 that is a frame of its own, which the function becomes a part of.
+        # Not in a comprehension: on 3.11 that is a frame of its own, which the function becomes a
+        # part of.
         for _ in range(3):
             answers.append(squares([1, 2, 3]))
     assert answers == [[1, 4, 9]] * 3

@@ -1010,7 +1010,8 @@ def answer(function, *args):
     try:
         result = function(*args)
     except Exception as error:  # noqa: BLE001 - compared
-        # With a tensor without dims, Paddle looks at memory that is not its own: what that holds decides what is shown.
+        # With a tensor without dims, Paddle looks at memory that is not its own: what that holds
+        # decides what is shown.
         return type(error), str(error).split()[0]
     return result.dtype, result.shape, result.tolist()
 

@@ -625,7 +625,8 @@ def picture(error, depth=0):
         return None
     lines = [(e.name, e.lineno) for e in traceback.extract_tb(error.__traceback__) if e.filename == __file__]
     if depth == 0:
-        # A frame that broke the graph shows the line of the break, and the caller is another function.
+        # A frame that broke the graph shows the line of the break, and the caller is another
+        # function.
         lines = lines[-1:]
     parts = [picture(part, depth + 1) for part in getattr(error, "exceptions", ())]
     context = picture(error.__context__, depth + 1)

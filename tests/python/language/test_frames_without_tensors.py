@@ -306,7 +306,8 @@ plain = run()
 with force_translation():
     translated = [run() for _ in range(5)]
 assert all(values == (1, 1) for values, names in (plain, *translated))
-# How often is up to the interpreter's cache of attributes, what else is in it: the same in one process, but for luck.
+# How often is up to the interpreter's cache of attributes, what else is in it: the same in one
+# process, but for luck.
 assert min(len(names) for values, names in translated) <= len(plain[1]), (plain, translated)
 """
 

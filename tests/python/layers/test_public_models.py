@@ -353,7 +353,8 @@ def convolution_with_a_hook(x):
     return HOOKED(x)
 
 
-# Sums of losses of which some have no gradient: the way back of `add_n` in a program ended the process.
+# Sums of losses of which some have no gradient: the way back of `add_n` in a program ended the
+# process.
 
 PLAIN = tensor(2, 3, seed=5)
 

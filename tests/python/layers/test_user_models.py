@@ -110,7 +110,8 @@ class Detector(nn.Layer):
 
 def test_detector_head():
     images = [(tensor(1, 3, 6, 6, seed=seed) * scale,) for seed, scale in enumerate([1, 1, 0.0, 2, 0.0, 1])]
-    # Before 3.12 the comprehension is a function of its own, which is translated and breaks by itself.
+    # Before 3.12 the comprehension is a function of its own, which is translated and breaks by
+    # itself.
     graphs, breaks = (6, 10) if sys.version_info >= (3, 12) else (8, 14)
     compare(Detector, images, graphs=graphs, breaks=breaks)
 

@@ -213,7 +213,8 @@ def test_sums_are_fused():
         x = made(shape, seed=at)
         with paddle.no_grad():
             compare(frozen(x), net(x))
-    # Six convolutions, one of them twice, the pool, and the sum with that: nothing says that its dims fit.
+    # Six convolutions, one of them twice, the pool, and the sum with that: nothing says that its
+    # dims fit.
     assert frozen.report[0] == ["oneDNN: 8 of 12 operators"]
 
 

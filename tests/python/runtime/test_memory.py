@@ -34,7 +34,8 @@ def test_warm_calls_do_not_grow():
 
     with paddle.no_grad():
         peaks = [used(8_000) for _ in range(6)]
-    # KiB. A leak grows in every round; what waits for the thread that frees it grows in some, on a busy machine.
+    # KiB. A leak grows in every round; what waits for the thread that frees it grows in some, on a
+    # busy machine.
     assert min(after - before for before, after in itertools.pairwise(peaks)) < 500
 
 
@@ -400,5 +401,6 @@ def test_gradients_of_a_weight_that_is_used_again_and_again_do_not_pile_up():
     (theirs, expected), (ours, gradient) = peak(function), peak(static)
     assert sot.stats(static).graphs == 1
     assert (gradient == expected).all()
-    # One is 4 MiB, all are 192: eager mode has two at a time, a graph those that another thread has not freed yet.
+    # One is 4 MiB, all are 192: eager mode has two at a time, a graph those that another thread has
+    # not freed yet.
     assert theirs < 16 << 20 and ours < 64 << 20

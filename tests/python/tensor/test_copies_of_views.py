@@ -78,10 +78,12 @@ def test_what_becomes_of_a_copy_and_of_what_it_is_of(view, shape, backend):
             numbers, found = _outcome(run, change, of_result)
             assert numbers == expected[0]
             if found is REFUSED and expected[1] is not REFUSED:
-                # A view that leaves, and that the loss is computed from, goes into the program as a copy.
+                # A view that leaves, and that the loss is computed from, goes into the program as a
+                # copy.
                 assert change == "value" and view in WITH_GAPS
             elif expected[1] is REFUSED and found is not REFUSED:
-                # Between parts of a graph the counts of a copy and of what it is of are two: nothing has changed.
+                # Between parts of a graph the counts of a copy and of what it is of are two:
+                # nothing has changed.
                 assert is_close(found, _outcome(both, "nothing", of_result)[1])
             else:
                 assert is_close(found, expected[1])
@@ -144,7 +146,8 @@ def test_open_dims_of_copies():
     for rows, columns in ((3, 4), (5, 4), (6, 7), (2, 9), (4, 3)):
         for at in range(4):
             found = outcome(run, rows, columns, at)
-            # The first one has gaps, leaves, and the loss is computed from it: it goes into the program as a copy.
+            # The first one has gaps, leaves, and the loss is computed from it: it goes into the
+            # program as a copy.
             if found is REFUSED:
                 assert at != 1
             else:

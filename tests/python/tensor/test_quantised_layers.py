@@ -308,7 +308,8 @@ def test_fake_quanters_write_their_scales_as_in_eager_mode(make):
 
 
 def test_what_a_refused_call_has_appended_is_removed_wherever_it_is():
-    # It makes a parameter of the program, in front of all operations: those of the calls before it stay.
+    # It makes a parameter of the program, in front of all operations: those of the calls before it
+    # stay.
     quanter = LAYERS["quanter"]()
 
     @sot.allow_in_graph

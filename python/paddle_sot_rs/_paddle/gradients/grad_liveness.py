@@ -1,6 +1,6 @@
 """Which operations of a gradient need numbers, and of which operands."""
 
-from paddle_sot_rs._paddle.constants import PYTHON_NUMBER
+from paddle_sot_rs._core import PYTHON_NUMBER
 from paddle_sot_rs._paddle.gradients.backward import REGIONS
 
 # They look at dims and dtype, and Paddle does not say so.

@@ -15,9 +15,9 @@ from paddle.base import core
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._core import paddle_backend
-from paddle_sot_rs._paddle.call_rewrites import reached
 from paddle_sot_rs._paddle.gradients.backward import REGIONS
 from paddle_sot_rs._paddle.gradients.grad_masks import Gates
+from paddle_sot_rs._paddle.gradients.stop_gradients import reached
 
 NEVER, ALWAYS = 0, 1
 # Of results that each depend on a test of its own, they are twice as many with each result.

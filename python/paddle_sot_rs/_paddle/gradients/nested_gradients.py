@@ -11,10 +11,11 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._graph.control import begin_gradient, partial_gradients
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.call_rewrites import BEGINS, STATIC_FORMS, stop_where_eager_stops
+from paddle_sot_rs._paddle.calls.call_rewrites import put_static_form
 from paddle_sot_rs._paddle.gradients import backward
 from paddle_sot_rs._paddle.gradients.conditional_grads import ALWAYS, Arrivals
 from paddle_sot_rs._paddle.gradients.higher_derivatives import FIRST_NEEDED, SECOND_ALONE, may_differentiate
+from paddle_sot_rs._paddle.gradients.stop_gradients import BEGINS, stop_where_eager_stops
 from paddle_sot_rs._paddle.views import VIEWS, is_view
 
 # Eager mode adds up gradients of halves in floats here and there.
@@ -166,5 +167,5 @@ def begin(tensor):
     return result
 
 
-STATIC_FORMS[partial_gradients] = grad
-STATIC_FORMS[begin_gradient] = begin
+put_static_form(partial_gradients, grad)
+put_static_form(begin_gradient, begin)

@@ -6,7 +6,7 @@ from paddle.base import framework
 
 from paddle_sot_rs._graph.control import show
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.call_rewrites import call_method, constant
+from paddle_sot_rs._paddle.calls.call_rewrites import call_method, constant
 from paddle_sot_rs._paddle.effects import reads_statistics
 from paddle_sot_rs._paddle.gradients import backward
 from paddle_sot_rs._paddle.open_sizes import of_open_sizes

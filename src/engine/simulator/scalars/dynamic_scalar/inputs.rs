@@ -8,7 +8,7 @@ use pyo3::types::PyString;
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::Modules;
-use crate::graph::{Callee, DType, SymbolId};
+use crate::graph::{Callee, DType, PYTHON_NUMBER, SymbolId};
 use crate::obj::Obj;
 use crate::ops::FULL;
 use crate::paddle::tensor_meta;
@@ -288,8 +288,7 @@ fn fed(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
         return Ok(Some(known.symbol));
     }
     let tensor = tensor_of(t.py, value, dtype)?;
-    // What the backend knows numbers by.
-    tensor.setattr("name", "sot_number")?;
+    tensor.setattr("name", PYTHON_NUMBER)?;
     let Some(meta) = tensor_meta(&tensor) else {
         return Ok(None);
     };
