@@ -99,8 +99,7 @@ impl StaticFunction {
         vectorcall::bound_method(slf, instance)
     }
 
-    /// A class takes these methods for what they are where they are plain functions; others are
-    /// given the object first.
+    /// A class takes these for what they are where they are plain functions.
     fn __set_name__(
         slf: &Bound<'_, Self>,
         owner: &Bound<'_, PyAny>,
@@ -148,8 +147,7 @@ impl StaticFunction {
         deleted.map_err(|_| PyAttributeError::new_err("__wrapped__"))
     }
 
-    /// The code of the original: with those below `inspect` takes this for a function, and finds
-    /// its arguments.
+    /// The code of the original: `inspect` takes this for a function, and finds its arguments.
     #[getter]
     fn __code__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.callable.getattr(py, "__code__")
@@ -249,8 +247,7 @@ impl StaticFunction {
         self.callable.getattr(py, "__globals__")
     }
 
-    /// The captured statements, as text: of all graphs so far, else of the program for the input
-    /// specification.
+    /// The captured statements, as text: of all graphs so far, else of that for `input_spec`.
     #[getter]
     fn code(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::ask(slf, "jit", "code_of", [])
