@@ -8,7 +8,7 @@ checks.check_environment()
 
 from . import settings as _settings
 from . import stance as _stance
-from ._core import __version__, unregister_backend
+from ._core import __version__, load_python, unregister_backend
 from ._process import saves
 from ._reports.recording import record
 from ._reports.recording import record_by_environment as _record_by_environment
@@ -78,4 +78,5 @@ checks.check_paddle()
 saves.watch()
 _stance.set_by_environment()
 _settings.show_progress_by_environment()
+load_python()
 _record_by_environment()

@@ -665,6 +665,9 @@ def break_table() -> list[tuple[str, str, str, str, str, str]]:
 def reset_all() -> None:
     """Forgets the translations, resume functions, learnt dynamic dims and counters of all functions."""
 
+def load_python() -> None:
+    """Loads what the backends have in Python: the first translation does not wait for it."""
+
 def list_backends() -> list[str]:
     """Names of the registered backends, sorted."""
 

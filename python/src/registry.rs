@@ -20,6 +20,12 @@ fn to_py(err: RegistryError) -> PyErr {
     }
 }
 
+/// Loads what the backends have in Python: the first translation does not wait for it.
+#[pyfunction]
+pub fn load_python(py: Python<'_>) -> PyResult<()> {
+    paddle_sot_backend_paddle::load_python(py)
+}
+
 /// The names of the registered backends, sorted.
 #[pyfunction]
 pub fn list_backends() -> Vec<String> {

@@ -1,5 +1,6 @@
 """What Values do as tensors do in eager mode, while a program is built."""
 
+import functools
 import inspect
 import sys
 import types
@@ -25,6 +26,7 @@ def _scalar(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+@functools.cache
 def _eager_mode_divides():
     """Whether it divides by a tensor; that of Paddle 3.2 multiplies by the reciprocal, as static mode does."""
     with paddle.base.dygraph.guard(paddle.CPUPlace()), paddle.amp.auto_cast(enable=False):
@@ -33,16 +35,13 @@ def _eager_mode_divides():
         return (five / 3.0).item() == paddle.divide(five, paddle.full([], 3.0, "float32")).item()
 
 
-_DIVIDES = _eager_mode_divides()
-
-
 def _divide(self, other):
     if not _scalar(other):
         return _static_divide(self, other)
     value = self
     if value.dtype in _INTEGERS:
         value = value.astype(paddle.float32)
-    if not _DIVIDES:
+    if not _eager_mode_divides():
         return _static_divide(value, other)
     divisor = _C_ops.full([], other, value.dtype, core.Place())
     divisor.get_defining_op().set_bool_attr(PYTHON_NUMBER, True)

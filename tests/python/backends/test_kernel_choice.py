@@ -2,6 +2,7 @@
 process."""
 
 import itertools
+import sys
 
 import paddle
 import paddle_sot_rs as sot
@@ -93,3 +94,11 @@ def test_a_float_beside_a_complex_operand_has_its_gradient():
 
     translated = translate(lambda x, y: paddle.kron(x, y))
     assert gradients(translated) == gradients(paddle.kron)
+
+
+def test_onednn_has_more_kernels_for_few_dtypes_alone():
+    # Operations of other dtypes are not looked up.
+    sot.to_static(lambda x: x + 1)(paddle.ones([2]))
+    kernels = sys.modules["paddle_sot_rs._paddle.kernels"]
+    more = {dtype for dtypes in kernels.only_in_onednn().values() for dtype in dtypes}
+    assert more == {str(dtype).removeprefix("paddle.") for dtype in kernels.MORE_IN_ONEDNN}
