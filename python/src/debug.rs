@@ -1,9 +1,8 @@
 //! `paddle_sot_rs.debug`: translating everything, and the tables of what is simulated.
 
-use paddle_sot::bytecode;
-use paddle_sot::simulator::{self, TraceOptions};
 use paddle_sot::sync::lock;
 use paddle_sot::translate::{BackendChoice, CompileOptions, ForcedTranslation, Shared};
+use paddle_sot::{TraceOptions, builtin_coverage, bytecode};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -61,5 +60,5 @@ pub fn opcode_table(py: Python<'_>) -> PyResult<Vec<(String, bool, &'static str)
 /// why).
 #[pyfunction]
 pub fn builtin_table() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
-    simulator::builtin_coverage()
+    builtin_coverage()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use paddle_sot::simulator::TraceOptions;
+use paddle_sot::TraceOptions;
 use paddle_sot::translate::{BackendChoice, CompileOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -18,6 +18,4 @@ mod reconstruct;
 mod tools;
 mod views;
 
-pub use output_tree::OutTree;
-pub use plan::{Emission, Plan, ResumeFactory, function, generate};
-pub use reconstruct::Emitter;
+pub use plan::{Emission, Plan, function, generate};

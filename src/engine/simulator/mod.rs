@@ -46,7 +46,7 @@ use tensor_scalar::{graph_arrays, number_functions, powers, program_numbers};
 
 pub use call::looks_at_frames;
 pub use coverage::builtin_coverage;
-pub use dispatch::{cell_get, cell_get_raw};
+pub use dispatch::cell_get;
 pub use escaping_aliases::Shared;
 pub use inlined_frame::InnerFrame;
 pub use opcode_executor::{BreakPoint, OpcodeExecutor, Outcome, Simulation, Simulator};

@@ -62,9 +62,8 @@ impl BreakPoint {
 
 /// Runs a frame without touching the real world.
 ///
-/// The tracer takes what is found: the graph, the guards, the mutations. [`OpcodeExecutor`] stops
-/// at the first instruction that breaks the graph; [`Survey`](super::collect_breaks::Survey) goes
-/// on and collects every reason.
+/// The tracer takes what is found: the graph, the guards, the mutations. `OpcodeExecutor` stops
+/// at the first instruction that breaks the graph; `Survey` goes on and collects every reason.
 pub trait Simulator {
     /// Simulates the frame that is being translated, from its next instruction on.
     ///

@@ -37,7 +37,7 @@ use scopes::{
     load_from_dict_or_globals, load_global, store_deref, store_fast, write_global,
 };
 
-pub use scopes::{cell_get, cell_get_raw};
+pub use scopes::cell_get;
 
 /// Where control goes.
 pub enum Flow {

@@ -123,7 +123,7 @@ pub trait Protocol {
         t.stop(BreakId::Assignment, format!("deletion of attribute {name}"))
     }
 
-    /// `value(*args, **kwargs)`. `tail`: see [`Tracer::tail`].
+    /// `value(*args, **kwargs)`. `tail`: see `Tracer::tail`.
     fn call(
         &self,
         t: &mut Tracer<'_>,
