@@ -309,14 +309,15 @@ _OF_A_LAYER, _OF_FLAGS = 1, 2
 def _asks_for_flags(function):
     if getattr(function, "__module__", "").split(".")[0] != "paddle":
         return False
-    code = getattr(function, "__code__", None)
-    return code is not None and _is_asking(code, function)
+    return hasattr(function, "__code__") and _is_asking(function)
 
 
+# By the function alone: the hash of its code takes as long as a small operation.
 @functools.cache
-def _is_asking(code, function):
+def _is_asking(function):
     """Whether the function or one that it names does."""
-    names, space = code.co_names, function.__globals__
+    code, space = function.__code__, function.__globals__
+    names = code.co_names
     modules = [space[name] for name in names if isinstance(space.get(name), types.ModuleType)]
     named = [space.get(name) for name in names] + [vars(module).get(name) for module in modules for name in names]
     codes = [code, *(value.__code__ for value in named if isinstance(value, types.FunctionType))]
