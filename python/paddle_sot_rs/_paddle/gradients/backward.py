@@ -326,7 +326,7 @@ class _Backward:
             like = _C_ops.full_like(value, 0.0, value.dtype, core.Place())
             self.made += [like, like.get_defining_op().operands_source()[1]]
             return like
-        key = (shape, str(value.dtype))
+        key = (shape, value.dtype.value)
         if key not in self.zeros:
             self.zeros[key] = _C_ops.full(list(shape), 0.0, value.dtype, core.Place())
             self.made.append(self.zeros[key])
