@@ -30,6 +30,7 @@ const MODULES: &[&str] = &[
     "open_sizes",
     "call_rewrites",
     "gradients.nested_gradients",
+    "gradients.inner_steps",
     "gradients.ordered_sums",
     "gradients.grad_reachability",
     "open_dims",

@@ -259,7 +259,7 @@ impl StepGraph {
 }
 
 /// The learning rate of the next step; `None` where that does more than update parameters.
-fn rate_of<'py>(optimizer: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(super) fn rate_of<'py>(optimizer: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = optimizer.py();
     let own = py.module("paddle_sot_rs._graph.whole_steps")?;
     let rate = own.call_method1(pyo3::intern!(py, "rate_of"), (optimizer,))?;

@@ -212,7 +212,7 @@ fn with_prepared<T>(
 }
 
 /// The gradients of an optimizer's parameters were cleared.
-pub(super) fn cleared(optimizer: &Bound<'_, PyAny>) {
+pub fn note_cleared(optimizer: &Bound<'_, PyAny>) {
     let py = optimizer.py();
     with_prepared(optimizer, |prepared| {
         let kept = |taken: &Taken| gradient_object(py, taken.tensor.as_ptr());

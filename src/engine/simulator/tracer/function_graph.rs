@@ -71,6 +71,8 @@ pub struct FunctionGraph {
     pub in_front: InFront,
     /// Why it draws no more random numbers, if it does not.
     seeded: Option<String>,
+    /// Parameters, and what they are behind a step of their optimizer.
+    renewed: Vec<(SymbolId, SymbolId)>,
 }
 
 /// What is done in front of a graph, on what exists.
@@ -97,6 +99,7 @@ impl FunctionGraph {
             was_asked: false,
             in_front: InFront::default(),
             seeded: None,
+            renewed: Vec::new(),
         }
     }
 
@@ -105,6 +108,25 @@ impl FunctionGraph {
     pub fn close(&mut self, why: &'static str) {
         let symbols = self.sir.symbols.len();
         self.closed.get_or_insert(Closed { why, symbols });
+    }
+
+    /// Takes calls again: what had closed it is part of it.
+    pub fn reopen(&mut self) {
+        self.closed = None;
+    }
+
+    /// From here on a tensor is another symbol: a parameter, behind a step of its optimizer.
+    pub fn renew(&mut self, before: SymbolId, after: SymbolId) {
+        self.renewed.push((before, after));
+    }
+
+    /// What a tensor is by now.
+    pub fn current(&self, symbol: SymbolId) -> SymbolId {
+        let renewed = self.renewed.iter();
+        renewed.fold(symbol, |now, (before, after)| match now == *before {
+            true => *after,
+            false => now,
+        })
     }
 
     /// Whether it takes no more calls.
@@ -140,7 +162,7 @@ impl FunctionGraph {
         tracker: TrackerRef,
     ) -> Result<SymbolId, BackendError> {
         if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {
-            return Ok(known.symbol);
+            return Ok(self.current(known.symbol));
         }
         let symbol = self.new_symbol(SymbolKind::Tensor(meta.clone()));
         if let Err(err) = self.session.add_input(py, symbol, &value, &meta) {
@@ -437,6 +459,8 @@ impl FunctionGraph {
             .rollback(py, mark.session, SymbolId(mark.symbols as u32));
         self.sir.statements.truncate(mark.statements);
         self.sir.symbols.truncate(mark.symbols);
+        let first = mark.symbols as u32;
+        self.renewed.retain(|(_, after)| after.0 < first);
         self.inputs.truncate(mark.inputs);
         self.closed = mark.closed;
     }

@@ -132,13 +132,17 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
 
 /// The gradients of a result, computed in the graph: those that arrive at leaves. None where it
 /// cannot hold them.
-fn gradients(t: &mut Tracer<'_>, symbol: SymbolId) -> PyResult<Vec<(GraphInput, SymbolId)>> {
+pub(super) fn gradients(
+    t: &mut Tracer<'_>,
+    symbol: SymbolId,
+) -> PyResult<Vec<(GraphInput, SymbolId)>> {
     let leaves = t.graph.inputs.iter();
     let leaves = leaves.filter(|input| t.graph.sir.carries_gradient(input.symbol));
     let leaves: Vec<GraphInput> = leaves.cloned().collect();
+    let now = |leaf: &GraphInput| Arg::Symbol(t.graph.current(leaf.symbol));
     let callee = partial_gradients::callee(t.py)?;
     let flag = |flag: bool| Arg::Const(Obj::from(PyBool::new(t.py, flag).to_owned().into_any()));
-    let inputs = leaves.iter().map(|leaf| Arg::Symbol(leaf.symbol)).collect();
+    let inputs = leaves.iter().map(now).collect();
     let args = vec![
         Arg::List(vec![Arg::Symbol(symbol)]),
         Arg::List(inputs),
@@ -177,7 +181,7 @@ fn size(t: &Tracer<'_>, input: &GraphInput) -> i64 {
 }
 
 /// Whether nothing but the backward looks at what the graph keeps for it.
-fn may_join(t: &Tracer<'_>, loss: VarId) -> bool {
+pub(super) fn may_join(t: &Tracer<'_>, loss: VarId) -> bool {
     t.backend.takes_gradients()
         && abi::can_spend(t.py)
         && t.graph.session().operations(t.graph.sir.statements.len()) <= MOST

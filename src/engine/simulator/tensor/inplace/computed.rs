@@ -168,7 +168,7 @@ fn changes<'a>(t: &'a Tracer<'_>) -> impl Iterator<Item = (usize, &'a Change)> {
 /// on behind them. `None` where it cannot.
 pub fn to_compute(t: &Tracer<'_>) -> Option<Vec<usize>> {
     let is_open = |change: &Change| change.made.is_some() || change.can_be_computed;
-    if changes(t).filter(|(_, it)| is_open(it)).count() < t.deferred.len() {
+    if changes(t).filter(|(_, it)| is_open(it)).count() < t.deferred.iter().count() {
         return None;
     }
     let missing = changes(t).filter(|(_, change)| change.made.is_none());
