@@ -120,9 +120,31 @@ def scaler_step_of(note: Callable[[str], None] | None, scaler: Any, optimizer: A
     return lambda scaler, optimizer: step(optimizer)
 
 
+def minimize_of(note: Callable[[str], None] | None, optimizer: Any, loss: Any) -> Callable[[Any, Any], Any]:
+    """The function of an optimizer that does `minimize`, whose result nobody takes."""
+    step = step_of(note, optimizer) if minimizes_by_step(optimizer) else type(optimizer).step
+    if step is type(optimizer).step:
+        return type(optimizer).minimize
+    return lambda optimizer, loss: step(optimizer)
+
+
+def minimizes_by_step(optimizer: Any) -> bool:
+    """Whether `minimize` does what a step does: it takes the gradients of frozen parameters, too, and no groups."""
+    parameters = optimizer._parameter_list
+    return (
+        parameters is optimizer._param_groups
+        and optimizer._dtype is not None
+        and not any(it.stop_gradient and it._grad_ivar() is not None for it in parameters)
+    )
+
+
 def noting(name: str, note: Callable[[str], None] | None) -> Callable[..., Any]:
     """One of these, which tells `note`."""
-    named: dict[str, Callable[..., Any]] = {"step_of": step_of, "scaler_step_of": scaler_step_of}
+    named: dict[str, Callable[..., Any]] = {
+        "step_of": step_of,
+        "scaler_step_of": scaler_step_of,
+        "minimize_of": minimize_of,
+    }
     return functools.partial(named[name], note)
 
 

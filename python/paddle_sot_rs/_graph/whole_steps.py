@@ -36,6 +36,33 @@ def noting(note: Callable[[str], None] | None) -> Callable[..., Any]:
     return functools.partial(step_unless_done, note)
 
 
+def minimize_unless_done(
+    note: Callable[[str], None] | None, optimizer: Any, loss: Any, gradients: list[Any]
+) -> Callable[[Any, Any], Any]:
+    """`optimizers.minimize_of`, where the program has not done that."""
+    return _core.nothing if updates.is_done(gradients) else optimizers.minimize_of(note, optimizer, loss)
+
+
+def noting_minimize(note: Callable[[str], None] | None) -> Callable[..., Any]:
+    """`minimize_unless_done` that tells `note`."""
+    return functools.partial(minimize_unless_done, note)
+
+
+def clear_parameters(optimizer: Any, parameters: list[Any], to_zero: bool) -> None:
+    """Clears the gradients of all parameters that the optimizer updates, one by one."""
+    for parameter in parameters:
+        parameter.clear_gradient(to_zero)
+    if to_zero:
+        _core.note_cleared(optimizer)
+
+
+def clear_parameters_unless_done(
+    optimizer: Any, parameters: list[Any], to_zero: bool, gradients: list[Any]
+) -> Callable[..., Any]:
+    """The same, where the program has not left gradients as they were."""
+    return _core.nothing if updates.is_done(gradients) else clear_parameters
+
+
 def clear_unless_done(optimizer: Any, to_zero: bool, gradients: list[Any]) -> Callable[..., Any]:
     """What clears gradients, where the program has not left them as they were."""
     return _core.nothing if updates.is_done(gradients) else _core.clear_gradients

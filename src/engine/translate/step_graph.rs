@@ -96,6 +96,13 @@ impl StepGraph {
         let Some(given) = abi::step_inputs(optimizer, self.step.zeros)? else {
             return Ok(None);
         };
+        if self.step.minimizes {
+            let own = py.module("paddle_sot_rs._graph.optimizers")?;
+            let is_step = own.call_method1("minimizes_by_step", (optimizer,))?;
+            if !is_step.is_truthy()? {
+                return Ok(None);
+            }
+        }
         let Some(rate) = rate_of(optimizer)? else {
             return Ok(None);
         };

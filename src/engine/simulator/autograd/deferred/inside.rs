@@ -17,7 +17,7 @@ use crate::obj::Obj;
 use crate::tracker::TrackerRef;
 use crate::variables::{Kind, TensorVar, VarId};
 
-use super::{Act, DeferredCall, joined};
+use super::{Act, joined};
 use crate::simulator::Tracer;
 
 /// A step that is part of the graph.
@@ -73,15 +73,6 @@ pub fn may_be(t: &Tracer<'_>) -> bool {
         && acts.any(|act| act == Act::Clears)
 }
 
-/// What a call of a train step is given.
-fn args(t: &Tracer<'_>, call: &DeferredCall) -> Vec<VarId> {
-    let mut given = Vec::new();
-    if let Kind::Partial { args, .. } = t.vars.kind(call.call) {
-        given.clone_from(args);
-    }
-    given
-}
-
 /// Makes a step part of the graph, where the last deferred call ends one, or belongs to one that
 /// is.
 pub(super) fn enter(t: &mut Tracer<'_>) -> PyResult<()> {
@@ -101,8 +92,8 @@ pub(super) fn enter(t: &mut Tracer<'_>) -> PyResult<()> {
         Some([backward, step, clear])
             if (backward.act, step.act, clear.act) == (Act::Backward, Act::Steps, Act::Clears) =>
         {
-            let (backward, step, clear) = (args(t, backward), args(t, step), args(t, clear));
-            let (&[loss], &[optimizer], &[_, _]) = (&backward[..], &step[..], &clear[..]) else {
+            let (backward, step) = (joined::args_of(t, backward), joined::args_of(t, step));
+            let (&[loss], &[optimizer]) = (&backward[..], &step[..]) else {
                 return Ok(());
             };
             let mark = t.graph.mark();
@@ -234,21 +225,49 @@ pub fn finish(t: &mut Tracer<'_>) -> PyResult<Result<Vec<InnerStep>, &'static st
     for at in 0..steps.len() {
         let mut covered = Vec::new();
         let clears = &t.deferred.all()[steps[at].calls.clone()][LEAST - 1..];
-        let clears: Vec<Vec<VarId>> = clears.iter().map(|call| args(t, call)).collect();
+        let clears: Vec<Vec<VarId>> = clears.iter().map(|call| joined::args_of(t, call)).collect();
         for clear in clears {
-            let &[of, how] = &clear[..] else {
+            let Some(&of) = clear.first() else {
                 return Ok(Err(BEHIND));
             };
-            let how: Option<bool> = t.const_value(how).and_then(|how| how.extract().ok());
-            let source = t.source(of);
-            let known = steps
-                .iter()
-                .position(|step| Some(&step.optimizer) == source.as_ref());
-            let (Some(known), Some(how)) = (known, how) else {
+            let how: Option<bool> = match clear.get(1) {
+                Some(how) => t.const_value(*how).and_then(|how| how.extract().ok()),
+                None => Some(true),
+            };
+            let Some(how) = how else {
                 return Ok(Err(BEHIND));
             };
-            cleared.push((known, how));
-            covered.extend(steps[known].renewed.iter().map(|it| it.input));
+            let of_step: &dyn Fn(&InnerStep) -> Vec<SymbolId> =
+                if let Kind::Tensor(_) = t.kind(of) {
+                    let value = t.vars.get(of).value.clone();
+                    let input =
+                        t.graph.inputs.iter().find(|input| {
+                            value.as_ref().is_some_and(|value| input.value.is(value))
+                        });
+                    let input = input.map(|input| input.symbol);
+                    &move |step: &InnerStep| {
+                        let renewed = step.renewed.iter().map(|it| it.input);
+                        renewed.filter(|it| Some(*it) == input).collect()
+                    }
+                } else {
+                    let source = t.source(of);
+                    &move |step: &InnerStep| match Some(&step.optimizer) == source.as_ref() {
+                        true => step.renewed.iter().map(|it| it.input).collect(),
+                        false => Vec::new(),
+                    }
+                };
+            let count = covered.len();
+            for (known, step) in steps.iter().enumerate() {
+                let its = of_step(step);
+                if !its.is_empty() {
+                    cleared.push((known, how));
+                }
+                covered.extend(its);
+            }
+            // Something else is cleared.
+            if covered.len() == count {
+                return Ok(Err(BEHIND));
+            }
         }
         // Nobody sees the gradients.
         if !steps[at].arriving.iter().all(|leaf| covered.contains(leaf)) {

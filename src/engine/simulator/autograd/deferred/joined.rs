@@ -38,6 +38,8 @@ pub struct WholeStep {
     pub optimizer: TrackerRef,
     /// Whether gradients become zeros.
     pub zeros: bool,
+    /// Whether the step is a call of `minimize`.
+    pub minimizes: bool,
     /// The leaves that gradients arrive at, and what arrives there.
     pub arriving: Vec<(SymbolId, SymbolId)>,
 }
@@ -46,38 +48,51 @@ pub struct WholeStep {
 /// clear follow it at once. The calls behind the graph are told then that they may have been done.
 /// `None` where the backward stays apart.
 pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
-    let calls: Vec<DeferredCall> = t.deferred.iter().take(3).cloned().collect();
-    let [backward, step, clear] = &calls[..] else {
+    let calls: Vec<DeferredCall> = t.deferred.iter().cloned().collect();
+    let [backward, step, clears @ ..] = &calls[..] else {
         return Ok(None);
     };
-    if (backward.act, step.act, clear.act) != (Act::Backward, Act::Steps, Act::Clears) {
+    if (backward.act, step.act) != (Act::Backward, Act::Steps) {
         return Ok(None);
     }
-    let args = |call: &DeferredCall| {
-        let mut given = Vec::new();
-        if let Kind::Partial { args, .. } = t.vars.kind(call.call) {
-            given.clone_from(args);
-        }
-        given
-    };
-    let (&[loss], &[optimizer], &[cleared, zeros]) =
-        (&args(backward)[..], &args(step)[..], &args(clear)[..])
-    else {
+    let (loss, stepped) = (args_of(t, backward), args_of(t, step));
+    let (&[loss], &[optimizer, ref rest @ ..]) = (&loss[..], &stepped[..]) else {
         return Ok(None);
     };
-    let zeros = t.const_value(zeros).and_then(|it| it.extract().ok());
-    let (Some(zeros), Some(source)) = (zeros, t.source(optimizer)) else {
+    let minimizes = !rest.is_empty();
+    let Some(source) = t.source(optimizer) else {
         return Ok(None);
     };
+    let Some(cleared) = cleared(t, &source, clears) else {
+        return Ok(None);
+    };
+    let zeros = cleared.zeros;
     let Kind::Tensor(TensorVar { symbol, .. }) = *t.kind(loss) else {
         return Ok(None);
     };
     let is_apart = t.options.detours.apart.contains(&backward.at);
-    if is_apart || t.source(cleared).as_ref() != Some(&source) || !may_join(t, loss) {
+    if is_apart || !may_join(t, loss) {
         return Ok(None);
     }
     let arriving = gradients(t, symbol)?;
     if arriving.is_empty() {
+        return Ok(None);
+    }
+    let value_of = |t: &Tracer<'_>, id: VarId| t.vars.get(id).value.clone();
+    // Of tensors that are cleared one by one, those that gradients arrive at.
+    let mut taken = Vec::new();
+    for (at, id) in cleared.tensors.iter().enumerate() {
+        let value = value_of(t, *id);
+        let is_it = |(leaf, _): &(GraphInput, SymbolId)| {
+            value.as_ref().is_some_and(|value| value.is(&leaf.value))
+        };
+        taken.extend(arriving.iter().any(is_it).then_some((at + 2, *id)));
+    }
+    let all_taken = arriving.iter().all(|(leaf, _)| {
+        let mut taken = taken.iter().filter_map(|(_, id)| value_of(t, *id));
+        taken.any(|value| value.is(&leaf.value))
+    });
+    if !cleared.tensors.is_empty() && !all_taken {
         return Ok(None);
     }
     let (mut leaves, mut made) = (Vec::new(), Vec::new());
@@ -98,8 +113,29 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
             .getattr(arrives)?;
     let own = t.py.module("paddle_sot_rs._graph.whole_steps")?;
     let note = t.options.note_own_step.clone();
-    let step = Obj::from(own.getattr("noting")?.call1((note,))?);
-    let clear = Obj::from(own.getattr("clear_unless_done")?);
+    let named = if minimizes {
+        "noting_minimize"
+    } else {
+        "noting"
+    };
+    let step = Obj::from(own.getattr(named)?.call1((note,))?);
+    let (clear, all_cleared) = match cleared.tensors.is_empty() {
+        true => ("clear_unless_done", None),
+        false => {
+            let function = t.constant(&own.getattr("clear_parameters")?);
+            let parameters = taken.iter().map(|(_, id)| *id).collect();
+            let parameters = t.add(Kind::List(parameters));
+            let zeros = t.bool(zeros);
+            let args = vec![optimizer, parameters, zeros];
+            let call = t.add(Kind::Partial {
+                function,
+                args,
+                kwargs: Vec::new(),
+            });
+            ("clear_parameters_unless_done", Some(call))
+        }
+    };
+    let clear = Obj::from(own.getattr(clear)?);
     let function = t.constant(&arrives);
     let leaves = t.add(Kind::List(leaves));
     let made = t.add(Kind::List(made));
@@ -108,16 +144,27 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
         args: vec![leaves, made],
         kwargs: Vec::new(),
     });
-    if let Some(left) = t.left_behind.iter_mut().find(|it| **it == backward.call) {
-        *left = call;
+    let clears_at = taken.first().map_or(2, |(at, _)| *at);
+    let mut replaced = vec![(backward.call, Some(call))];
+    replaced.extend(taken.iter().map(|(at, _)| (calls[*at].call, None)));
+    if let (Some(clear), Some(all)) = (replaced.get_mut(1), all_cleared) {
+        clear.1 = Some(all);
     }
-    for (at, deferred) in t.deferred.iter_mut().take(3).enumerate() {
-        match at {
-            0 => deferred.call = call,
-            1 => deferred.through = Some(step.clone()),
-            _ => deferred.through = Some(clear.clone()),
+    t.left_behind.retain_mut(|left| {
+        let found = replaced.iter().find(|(old, _)| old == left);
+        match found {
+            Some((_, Some(new))) => *left = *new,
+            Some((_, None)) => return false,
+            None => {}
         }
-        if at > 0 {
+        true
+    });
+    for (at, deferred) in t.deferred.iter_mut().enumerate() {
+        if let Some((_, Some(new))) = replaced.iter().find(|(old, _)| *old == deferred.call) {
+            deferred.call = *new;
+        }
+        if at == 1 || at == clears_at {
+            deferred.through = Some(if at == 1 { step.clone() } else { clear.clone() });
             deferred.more = vec![made];
         }
     }
@@ -126,8 +173,54 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
         at: backward.at,
         optimizer: source,
         zeros,
+        minimizes,
         arriving: arriving.collect(),
     }))
+}
+
+/// What clears gradients behind a step.
+struct Cleared {
+    /// Whether they become zeros.
+    zeros: bool,
+    /// The tensors that are cleared one by one; none where the optimizer clears all of its own.
+    tensors: Vec<VarId>,
+}
+
+/// The first of these calls, which clears the gradients of an optimizer, or those that clear
+/// tensors.
+fn cleared(t: &mut Tracer<'_>, optimizer: &TrackerRef, clears: &[DeferredCall]) -> Option<Cleared> {
+    let mut found: Option<Cleared> = None;
+    for call in clears.iter().take_while(|call| call.act == Act::Clears) {
+        let given = args_of(t, call);
+        let (of, how) = (*given.first()?, given.get(1));
+        let zeros = match how {
+            Some(how) => t.const_value(*how)?.extract().ok()?,
+            None => true,
+        };
+        if !matches!(t.kind(of), Kind::Tensor(_)) {
+            let is_own = t.source(of).as_ref() == Some(optimizer);
+            let tensors = Vec::new();
+            return found.or(is_own.then_some(Cleared { zeros, tensors }));
+        }
+        let known = found.get_or_insert(Cleared {
+            zeros,
+            tensors: Vec::new(),
+        });
+        if known.zeros != zeros {
+            break;
+        }
+        known.tensors.push(of);
+    }
+    found
+}
+
+/// What a call of a train step is given.
+pub(super) fn args_of(t: &Tracer<'_>, call: &DeferredCall) -> Vec<VarId> {
+    let mut given = Vec::new();
+    if let Kind::Partial { args, .. } = t.vars.kind(call.call) {
+        given.clone_from(args);
+    }
+    given
 }
 
 /// The gradients of a result, computed in the graph: those that arrive at leaves. None where it

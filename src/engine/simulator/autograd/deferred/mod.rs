@@ -163,7 +163,7 @@ pub fn defer(
     let called = if let Some((receiver, name)) = method_of(t.kind(callee)) {
         of_tensor(t, (receiver, &name), (args, kwargs))?
     } else if let Kind::Method { receiver, function } = *t.kind(callee) {
-        match optimizers::known(t, receiver, function) {
+        match optimizers::known(t, (receiver, function), clips::is_dropped(f)) {
             Some(method) if can_step(t) => optimizers::call(t, &method, receiver, (args, kwargs))?,
             _ => match schedulers::known(t, receiver, function) {
                 Some(step) if can_defer(t) => schedulers::call(t, step, receiver, (args, kwargs))?,
