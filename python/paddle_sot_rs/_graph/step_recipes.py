@@ -285,6 +285,11 @@ _KINDS: dict[type, _Kind] = {
 _KINDS_BY_NAME = {kind.__name__: row for kind, row in _KINDS.items()}
 
 
+def keeps_gradients(recipes: tuple[Recipe, ...]) -> bool:
+    """Whether a step leaves gradients as they are: a clip by the norm of all writes to them."""
+    return all(recipe.clip is None or recipe.clip[0] != ClipGradByGlobalNorm.__name__ for recipe in recipes)
+
+
 def has_recipe(optimizer: Any) -> bool:
     """Whether a program may do the step of optimizers of this class."""
     return type(optimizer) in _KINDS

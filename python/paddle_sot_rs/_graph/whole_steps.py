@@ -26,9 +26,14 @@ def rate_of(optimizer: Any) -> Any:
     return rate
 
 
+def _is_updated(gradients: list[Any]) -> bool:
+    """Whether the program has done the step; gradients leave it all the same where they are seen behind it."""
+    return updates.is_done(gradients) or getattr(gradients[0], "sot_updated", False)
+
+
 def step_unless_done(note: Callable[[str], None] | None, optimizer: Any, gradients: list[Any]) -> Callable[[Any], Any]:
     """`optimizers.step_of`, where the program has not done that."""
-    return _core.nothing if updates.is_done(gradients) else optimizers.step_of(note, optimizer)
+    return _core.nothing if _is_updated(gradients) else optimizers.step_of(note, optimizer)
 
 
 def noting(note: Callable[[str], None] | None) -> Callable[..., Any]:
@@ -40,7 +45,7 @@ def minimize_unless_done(
     note: Callable[[str], None] | None, optimizer: Any, loss: Any, gradients: list[Any]
 ) -> Callable[[Any, Any], Any]:
     """`optimizers.minimize_of`, where the program has not done that."""
-    return _core.nothing if updates.is_done(gradients) else optimizers.minimize_of(note, optimizer, loss)
+    return _core.nothing if _is_updated(gradients) else optimizers.minimize_of(note, optimizer, loss)
 
 
 def noting_minimize(note: Callable[[str], None] | None) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use smallvec::SmallVec;
 
-use crate::abi::{self, StepInputs};
+use crate::abi::{self, Before, StepInputs};
 use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
@@ -72,6 +72,22 @@ type Outputs = SmallVec<[Py<PyAny>; 4]>;
 /// The steps of a call that found one of them otherwise, for `inner_steps.ran`.
 pub(super) struct Unready(Py<PyAny>);
 
+/// Whether an error says that a step is not what it was; the steps then.
+pub(super) fn unready(py: Python<'_>, err: &PyErr) -> PyResult<Option<Unready>> {
+    let class = py.module(HOME)?.getattr("NotReadyError")?;
+    if !err.is_instance(py, &class) {
+        return Ok(None);
+    }
+    let steps = err.value(py).getattr("args")?.get_item(0)?;
+    Ok(Some(Unready(steps.unbind())))
+}
+
+/// Such an error.
+pub(super) fn not_ready(py: Python<'_>, steps: &Bound<'_, PyList>) -> PyResult<PyErr> {
+    let class = py.module(HOME)?.getattr("NotReadyError")?;
+    Ok(PyErr::from_value(class.call1((steps,))?))
+}
+
 impl InnerSteps {
     /// The optimizers are the inputs from `at` on.
     pub(super) fn new(
@@ -117,16 +133,6 @@ impl InnerSteps {
             .all(|(_, it)| !may_fail(py, sir, it))
     }
 
-    /// Whether an error says that a step is not what it was; the steps then.
-    pub(super) fn unready(py: Python<'_>, err: &PyErr) -> PyResult<Option<Unready>> {
-        let class = py.module(HOME)?.getattr("NotReadyError")?;
-        if !err.is_instance(py, &class) {
-            return Ok(None);
-        }
-        let steps = err.value(py).getattr("args")?.get_item(0)?;
-        Ok(Some(Unready(steps.unbind())))
-    }
-
     /// The function has run as it is, and has done all steps.
     pub(super) fn ran(&self, py: Python<'_>, steps: &Unready) -> PyResult<()> {
         let home = py.module(HOME)?;
@@ -153,8 +159,7 @@ impl InnerSteps {
             let updated = PyList::new(py, places.iter().map(|at| &tensors[*at]))?;
             all.push((optimizer, updated, step.zeros));
         }
-        let class = py.module(HOME)?.getattr("NotReadyError")?;
-        Ok(PyErr::from_value(class.call1((PyList::new(py, all)?,))?))
+        not_ready(py, &PyList::new(py, all)?)
     }
 
     /// What the steps take; `None` where one of them is otherwise.
@@ -165,7 +170,11 @@ impl InnerSteps {
     ) -> PyResult<Option<Given<'py>>> {
         let mut found = Given::default();
         for ((step, places), optimizer) in self.steps.iter().zip(&self.places).zip(optimizers) {
-            let Some(given) = abi::step_inputs(optimizer, step.zeros)? else {
+            let before = match step.zeros {
+                true => Before::Zeros,
+                false => Before::Nothing,
+            };
+            let Some(given) = abi::step_inputs(optimizer, before)? else {
                 return Ok(None);
             };
             let place = |parameter: &Bound<'_, PyAny>| {

@@ -218,6 +218,10 @@ fn trace(
                 lock(&of.learnt.detours).not_deferred.insert(at)
             }
             (Err(_), Some(Otherwise::Apart(at))) => lock(&of.learnt.detours).apart.insert(at),
+            (Err(_), Some(Otherwise::ClearsFirst(first))) => {
+                let before = lock(&of.learnt.detours).clears_first.replace(first);
+                before != Some(first)
+            }
             (Err(_), Some(Otherwise::Inside(inside))) => {
                 let before = lock(&of.learnt.detours).steps_inside.replace(inside);
                 before != Some(inside)
@@ -249,6 +253,8 @@ enum Otherwise {
     Apart(usize),
     /// Steps of optimizers are part of the graph, or not any more.
     Inside(bool),
+    /// What clears gradients first is done behind the graph, or not any more.
+    ClearsFirst(bool),
     /// These changes in place, which the graph computes.
     Computed(Vec<usize>),
     /// The operation at this place: what its code reads when it runs again has changed by then.
@@ -285,6 +291,10 @@ fn trace_once(
             Some(places) => Otherwise::Computed(places),
             None if deferred::inside::may_be(&tracer) => Otherwise::Inside(true),
             None if tracer.options.detours.steps_inside == Some(true) => Otherwise::Inside(false),
+            None if deferred::joined::may_clear_first(&tracer) => Otherwise::ClearsFirst(true),
+            None if tracer.options.detours.clears_first == Some(true) => {
+                Otherwise::ClearsFirst(false)
+            }
             None => Otherwise::NotDeferred(last),
         });
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
@@ -343,6 +353,11 @@ fn trace_once(
             deferred::joined::join(&mut tracer)?.map(Steps::Last)
         }
     };
+    let first = tracer.options.detours.clears_first == Some(true);
+    if first && !has_inner && steps.is_none() && deferred::joined::clears_first(&tracer) > 0 {
+        *otherwise = Some(Otherwise::ClearsFirst(false));
+        return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
+    }
     let joins = match &steps {
         Some(Steps::Last(step)) => Some(step.at),
         Some(Steps::Inner(_)) | None => None,

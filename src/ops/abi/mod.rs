@@ -47,7 +47,8 @@ pub use optimizer_updates::{
 pub use own_version::with_own_version;
 pub use plain_optimizer::{is_plain_optimizer, is_text_or_texts};
 pub use prepared_step::{
-    PreparedRun, StepInputs, note_cleared, prepare_step, prepared_step, step_inputs,
+    Before, PreparedRun, StepInputs, are_apart_from_gradients, note_cleared, prepare_step,
+    prepared_step, step_inputs,
 };
 pub use self_tests::layout_faults;
 pub use stop_gradient::let_gradients_through;

@@ -38,6 +38,8 @@ pub struct WholeStep {
     pub optimizer: TrackerRef,
     /// Whether gradients become zeros.
     pub zeros: bool,
+    /// Whether gradients were cleared before, and are seen behind the call.
+    pub stay: bool,
     /// Whether the step is a call of `minimize`.
     pub minimizes: bool,
     /// The leaves that gradients arrive at, and what arrives there.
@@ -48,7 +50,8 @@ pub struct WholeStep {
 /// clear follow it at once. The calls behind the graph are told then that they may have been done.
 /// `None` where the backward stays apart.
 pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
-    let calls: Vec<DeferredCall> = t.deferred.iter().cloned().collect();
+    let first = clears_first(t);
+    let calls: Vec<DeferredCall> = t.deferred.iter().skip(first).cloned().collect();
     let [backward, step, clears @ ..] = &calls[..] else {
         return Ok(None);
     };
@@ -63,7 +66,12 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
     let Some(source) = t.source(optimizer) else {
         return Ok(None);
     };
-    let Some(cleared) = cleared(t, &source, clears) else {
+    let stay = first > 0 && clears.is_empty();
+    let cleared = match stay {
+        true => clears_all(t, &source, first).then(Cleared::default),
+        false => cleared(t, &source, clears),
+    };
+    let Some(cleared) = cleared else {
         return Ok(None);
     };
     let zeros = cleared.zeros;
@@ -159,7 +167,7 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
         }
         true
     });
-    for (at, deferred) in t.deferred.iter_mut().enumerate() {
+    for (at, deferred) in t.deferred.iter_mut().skip(first).enumerate() {
         if let Some((_, Some(new))) = replaced.iter().find(|(old, _)| *old == deferred.call) {
             deferred.call = *new;
         }
@@ -174,11 +182,36 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
         optimizer: source,
         zeros,
         minimizes,
+        stay,
         arriving: arriving.collect(),
     }))
 }
 
+/// How many calls clear gradients before the first backward.
+pub fn clears_first(t: &Tracer<'_>) -> usize {
+    let calls = t.deferred.iter();
+    calls.take_while(|call| call.act == Act::Clears).count()
+}
+
+/// Whether another attempt may clear gradients behind the graph: in this one the frame computes
+/// behind that, and nothing else was deferred.
+pub fn may_clear_first(t: &Tracer<'_>) -> bool {
+    t.options.detours.clears_first.is_none()
+        && t.backend.takes_gradients()
+        && clears_first(t) == t.deferred.len()
+}
+
+/// Whether the first calls clear the gradients of all that an optimizer has.
+fn clears_all(t: &Tracer<'_>, optimizer: &TrackerRef, first: usize) -> bool {
+    let mut calls = t.deferred.iter().take(first);
+    calls.any(|call| {
+        let of = args_of(t, call).first().and_then(|of| t.source(*of));
+        of.as_ref() == Some(optimizer)
+    })
+}
+
 /// What clears gradients behind a step.
+#[derive(Default)]
 struct Cleared {
     /// Whether they become zeros.
     zeros: bool,
@@ -297,13 +330,12 @@ pub const APART: &str = "somebody looks at what a backward goes through";
 pub fn is_seen(t: &Tracer<'_>, outputs: &[SymbolId], least: usize) -> PyResult<bool> {
     let sir = &t.graph.sir;
     let session = t.graph.session();
+    let calls = t.deferred.iter();
+    let backwards = calls.filter(|call| call.act == Act::Backward).count();
     if !t.replays.operations.is_empty()
         || sir.has_regions()
         || session.eager_cost(t.py, sir) < least
-        || t.deferred
-            .iter()
-            .skip(1)
-            .any(|call| call.act == Act::Backward)
+        || backwards > 1
     {
         return Ok(true);
     }

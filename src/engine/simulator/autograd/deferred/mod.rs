@@ -210,7 +210,10 @@ pub fn defer(
         change: None,
         act,
     });
-    if changes {
+    let is_first = act == Act::Clears
+        && t.options.detours.clears_first == Some(true)
+        && t.deferred.iter().all(|call| call.act == Act::Clears);
+    if changes && !is_first {
         t.graph.close(CLOSED);
     }
     if act == Act::Clears {
