@@ -53,6 +53,18 @@ def noting_minimize(note: Callable[[str], None] | None) -> Callable[..., Any]:
     return functools.partial(minimize_unless_done, note)
 
 
+def scaler_step_unless_done(
+    note: Callable[[str], None] | None, scaler: Any, optimizer: Any, gradients: list[Any]
+) -> Callable[[Any, Any], Any]:
+    """`optimizers.scaler_step_of`, where the program has not done that."""
+    return _core.nothing if _is_updated(gradients) else optimizers.scaler_step_of(note, scaler, optimizer)
+
+
+def noting_scaler(note: Callable[[str], None] | None) -> Callable[..., Any]:
+    """`scaler_step_unless_done` that tells `note`."""
+    return functools.partial(scaler_step_unless_done, note)
+
+
 def clear_parameters(optimizer: Any, parameters: list[Any], to_zero: bool) -> None:
     """Clears the gradients of all parameters that the optimizer updates, one by one."""
     for parameter in parameters:

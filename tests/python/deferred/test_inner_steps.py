@@ -433,9 +433,16 @@ def test_averages_in_the_memory_of_states():
     run(by_set_value, between=between)
 
 
-@pytest.mark.parametrize("backend", ["cinn", "onednn", "pylayer", "eager"])
+@pytest.mark.parametrize("backend", ["onednn", "pylayer"])
+@pytest.mark.parametrize("step", [adversarial, by_set_value], ids=lambda step: step.__name__)
+def test_backends_that_train_by_the_default_one(step, backend):
+    check(run(step, calls=6, backend=backend), 5)
+
+
+@pytest.mark.parametrize("backend", ["cinn", "eager"])
 def test_other_backends(backend):
-    run(adversarial, calls=6, backend=backend)
+    translated = run(adversarial, calls=6, backend=backend)
+    assert sot.stats(translated).whole_steps == 0
 
 
 def test_an_optimizer_without_a_recipe():

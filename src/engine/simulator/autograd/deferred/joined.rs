@@ -51,18 +51,23 @@ pub struct WholeStep {
 /// `None` where the backward stays apart.
 pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
     let first = clears_first(t);
-    let calls: Vec<DeferredCall> = t.deferred.iter().skip(first).cloned().collect();
+    let calls = t.deferred.iter().skip(first);
+    let calls = calls.filter(|call| call.act != Act::Nothing);
+    let calls: Vec<DeferredCall> = calls.cloned().collect();
     let [backward, step, clears @ ..] = &calls[..] else {
         return Ok(None);
     };
-    if (backward.act, step.act) != (Act::Backward, Act::Steps) {
-        return Ok(None);
-    }
     let (loss, stepped) = (args_of(t, backward), args_of(t, step));
-    let (&[loss], &[optimizer, ref rest @ ..]) = (&loss[..], &stepped[..]) else {
+    let &[loss] = &loss[..] else {
         return Ok(None);
     };
-    let minimizes = !rest.is_empty();
+    let (optimizer, how) = match (backward.act, step.act, &stepped[..]) {
+        (Act::Backward, Act::Steps, &[optimizer]) => (optimizer, "noting"),
+        (Act::Backward, Act::Steps, &[optimizer, _]) => (optimizer, "noting_minimize"),
+        (Act::Backward, Act::StepsFor, &[_, optimizer]) => (optimizer, "noting_scaler"),
+        _ => return Ok(None),
+    };
+    let minimizes = how == "noting_minimize";
     let Some(source) = t.source(optimizer) else {
         return Ok(None);
     };
@@ -121,12 +126,7 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
             .getattr(arrives)?;
     let own = t.py.module("paddle_sot_rs._graph.whole_steps")?;
     let note = t.options.note_own_step.clone();
-    let named = if minimizes {
-        "noting_minimize"
-    } else {
-        "noting"
-    };
-    let step = Obj::from(own.getattr(named)?.call1((note,))?);
+    let step_through = Obj::from(own.getattr(how)?.call1((note,))?);
     let (clear, all_cleared) = match cleared.tensors.is_empty() {
         true => ("clear_unless_done", None),
         false => {
@@ -152,7 +152,8 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
         args: vec![leaves, made],
         kwargs: Vec::new(),
     });
-    let clears_at = taken.first().map_or(2, |(at, _)| *at);
+    let clear_at = taken.first().map_or(2, |(at, _)| *at);
+    let clear_call = calls.get(clear_at).map(|call| call.call);
     let mut replaced = vec![(backward.call, Some(call))];
     replaced.extend(taken.iter().map(|(at, _)| (calls[*at].call, None)));
     if let (Some(clear), Some(all)) = (replaced.get_mut(1), all_cleared) {
@@ -167,13 +168,18 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
         }
         true
     });
-    for (at, deferred) in t.deferred.iter_mut().skip(first).enumerate() {
+    for deferred in t.deferred.iter_mut() {
+        let through = if deferred.call == step.call {
+            Some(&step_through)
+        } else {
+            (!stay && Some(deferred.call) == clear_call).then_some(&clear)
+        };
+        if let Some(through) = through {
+            deferred.through = Some(through.clone());
+            deferred.more = vec![made];
+        }
         if let Some((_, Some(new))) = replaced.iter().find(|(old, _)| *old == deferred.call) {
             deferred.call = *new;
-        }
-        if at == 1 || at == clears_at {
-            deferred.through = Some(if at == 1 { step.clone() } else { clear.clone() });
-            deferred.more = vec![made];
         }
     }
     let arriving = arriving.into_iter().map(|(leaf, made)| (leaf.symbol, made));

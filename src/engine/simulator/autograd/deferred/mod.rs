@@ -64,6 +64,10 @@ pub enum Act {
     Backward,
     /// A step of an optimizer, which takes those of its parameters.
     Steps,
+    /// The same by a scaler that is off.
+    StepsFor,
+    /// It does nothing.
+    Nothing,
     /// It clears them, and changes nothing else.
     Clears,
     /// It takes them as they are.

@@ -163,7 +163,10 @@ fn of_scaler(
         args: [&[scaler], args].concat(),
         through: steps.then(|| short_step(t, "scaler_step_of")).transpose()?,
         changes: steps,
-        act: Act::Other,
+        act: match steps {
+            true => Act::StepsFor,
+            false => Act::Nothing,
+        },
     }))
 }
 
