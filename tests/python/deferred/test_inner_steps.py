@@ -139,6 +139,14 @@ def by_copy(pair, x, y):
     return loss
 
 
+def by_assign(pair, x, y):
+    loss = plain(pair, x, y)
+    with paddle.no_grad():
+        for average, parameter in zip(pair.averages, pair.first.parameters(), strict=True):
+            paddle.assign(average * 0.9 + parameter * 0.1, output=average)
+    return loss
+
+
 def in_place(pair, x, y):
     loss = plain(pair, x, y)
     with paddle.no_grad():
@@ -155,7 +163,7 @@ def of_detached(pair, x, y):
 
 
 @pytest.mark.parametrize("optimize", [sgd, adamw])
-@pytest.mark.parametrize("step", [by_set_value, by_copy, in_place, of_detached], ids=lambda step: step.__name__)
+@pytest.mark.parametrize("step", [by_set_value, by_copy, by_assign, in_place, of_detached], ids=lambda step: step.__name__)
 def test_averages_of_weights(step, optimize):
     check(run(step, lambda: Pair(optimize)))
 
