@@ -736,7 +736,11 @@ def operator_facts() -> dict[str, list[str]]:
     """The table of operators: what each row says, as text. `make probe-ops` compares it with the installed Paddle."""
 
 def optimizer_updates(
-    parameters: list[Any], created: set[str] | None, tables: tuple[dict[str, Any], ...], shaped: int, assumed: list[Any] | None
+    parameters: list[Any],
+    created: set[str] | None,
+    tables: tuple[dict[str, Any], ...],
+    shaped: int,
+    assumed: list[Any] | None,
 ) -> tuple[list[Any], list[Any], tuple[list[Any], ...], list[Any] | None, list[Any] | None] | str:
     """What a step of an optimizer updates, or why Paddle's own step has to run.
 

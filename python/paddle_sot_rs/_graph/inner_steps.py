@@ -14,7 +14,15 @@ from . import optimizers, step_recipes
 
 
 class NotReadyError(Exception):
-    """Some step is not as the program has it; nothing has happened."""
+    """Some step is not as the program has it; nothing has happened.
+
+    Attributes:
+        steps: optimizers, what each of them updates, and whether its gradients become zeros.
+    """
+
+    def __init__(self, steps: list[tuple[Any, list[Any], bool]]) -> None:
+        super().__init__("a step of an optimizer is not as the program has it")
+        self.steps = steps
 
 
 def parameters_of(optimizer: Any) -> list[Any] | None:

@@ -173,7 +173,9 @@ def _update(kernel: Any, parts: Parts, rate: Any, optimizer: Any) -> None:
         core._set_warmup(False)
 
 
-def _parts(optimizer: Any, tables_of: Any, assumed: list[Any] | None) -> Iterator[tuple[dict[str, Any] | None, Updates]]:
+def _parts(
+    optimizer: Any, tables_of: Any, assumed: list[Any] | None
+) -> Iterator[tuple[dict[str, Any] | None, Updates]]:
     """Groups and what is updated, where a step does nothing else than that."""
     _check_state(optimizer)
     groups = groups_of(optimizer)

@@ -78,7 +78,7 @@ pub(super) fn unready(py: Python<'_>, err: &PyErr) -> PyResult<Option<Unready>> 
     if !err.is_instance(py, &class) {
         return Ok(None);
     }
-    let steps = err.value(py).getattr("args")?.get_item(0)?;
+    let steps = err.value(py).getattr("steps")?;
     Ok(Some(Unready(steps.unbind())))
 }
 

@@ -122,13 +122,7 @@ pub(super) const ROWS: Rows = &[
     ("cumprod", &[Shape(Same), InPlaceApart, InPlaceCopies]),
     (
         "cumsum",
-        &[
-            NeverFails,
-            ForgetsResult,
-            Shape(Same),
-            InPlaceApart,
-            InPlaceCopies,
-        ],
+        &[ForgetsResult, Shape(Same), InPlaceApart, InPlaceCopies],
     ),
     ("digamma", &[ForgetsResult, InPlaceCopies]),
     ("div", &[InPlaceCopies, InPlaceOneDType]),
@@ -142,10 +136,7 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    (
-        "erf",
-        &[NeverFails, ForgetsResult, Shape(Same), InPlaceCopies],
-    ),
+    ("erf", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     ("erfinv", &[InPlaceCopies]),
     (
         "exp",
@@ -166,10 +157,7 @@ pub(super) const ROWS: Rows = &[
     ("flip", &[Shape(Same), WholeFrom(1), along(1, "axis")]),
     ("float_power", &[EXPONENT]),
     ("float_power_", &[EXPONENT]),
-    (
-        "floor",
-        &[NeverFails, ForgetsResult, Shape(Same), InPlaceCopies],
-    ),
+    ("floor", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     (
         "floor_divide",
         &[InPlace, InPlaceOneDType, InPlaceOfTensors],
@@ -208,7 +196,6 @@ pub(super) const ROWS: Rows = &[
     (
         FULL_LIKE,
         &[
-            NeverFailsAlone,
             Shape(Same),
             Number(1, "fill_value", NumberAs::DtypeOrFirst),
             Named(0, "x"),

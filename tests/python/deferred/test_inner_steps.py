@@ -38,7 +38,7 @@ def given(number):
 
 
 def run(step, make=Pair, calls=CALLS, between=None, **options):
-    """What calls answer and leave behind, in eager mode and translated, which must be equal; the translated function."""
+    """What calls answer and leave behind in both modes, which must be equal; the translated function."""
     answers, translated = [], translate(step, min_graph_size=0, **options)
     for function in (step, translated):
         pair, seen = make(), []
@@ -163,7 +163,9 @@ def of_detached(pair, x, y):
 
 
 @pytest.mark.parametrize("optimize", [sgd, adamw])
-@pytest.mark.parametrize("step", [by_set_value, by_copy, by_assign, in_place, of_detached], ids=lambda step: step.__name__)
+@pytest.mark.parametrize(
+    "step", [by_set_value, by_copy, by_assign, in_place, of_detached], ids=lambda step: step.__name__
+)
 def test_averages_of_weights(step, optimize):
     check(run(step, lambda: Pair(optimize)))
 

@@ -8,6 +8,8 @@ use crate::obj::Obj;
 use crate::reason::{Phase, SourceLoc, timed};
 use crate::tracker::TrackerRef;
 
+use super::renewed::Renewed;
+
 use rustc_hash::FxHashMap;
 
 use crate::graph::{
@@ -71,8 +73,8 @@ pub struct FunctionGraph {
     pub in_front: InFront,
     /// Why it draws no more random numbers, if it does not.
     seeded: Option<String>,
-    /// Parameters, and what they are behind a step of their optimizer.
-    renewed: Vec<(SymbolId, SymbolId)>,
+    /// What parameters have become.
+    pub renewed: Renewed,
 }
 
 /// What is done in front of a graph, on what exists.
@@ -99,7 +101,7 @@ impl FunctionGraph {
             was_asked: false,
             in_front: InFront::default(),
             seeded: None,
-            renewed: Vec::new(),
+            renewed: Renewed::default(),
         }
     }
 
@@ -113,20 +115,6 @@ impl FunctionGraph {
     /// Takes calls again: what had closed it is part of it.
     pub fn reopen(&mut self) {
         self.closed = None;
-    }
-
-    /// From here on a tensor is another symbol: a parameter, behind a step of its optimizer.
-    pub fn renew(&mut self, before: SymbolId, after: SymbolId) {
-        self.renewed.push((before, after));
-    }
-
-    /// What a tensor is by now.
-    pub fn current(&self, symbol: SymbolId) -> SymbolId {
-        let renewed = self.renewed.iter();
-        renewed.fold(symbol, |now, (before, after)| match now == *before {
-            true => *after,
-            false => now,
-        })
     }
 
     /// Whether it takes no more calls.
@@ -162,7 +150,7 @@ impl FunctionGraph {
         tracker: TrackerRef,
     ) -> Result<SymbolId, BackendError> {
         if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {
-            return Ok(self.current(known.symbol));
+            return Ok(self.renewed.current(known.symbol));
         }
         let symbol = self.new_symbol(SymbolKind::Tensor(meta.clone()));
         if let Err(err) = self.session.add_input(py, symbol, &value, &meta) {
@@ -459,8 +447,7 @@ impl FunctionGraph {
             .rollback(py, mark.session, SymbolId(mark.symbols as u32));
         self.sir.statements.truncate(mark.statements);
         self.sir.symbols.truncate(mark.symbols);
-        let first = mark.symbols as u32;
-        self.renewed.retain(|(_, after)| after.0 < first);
+        self.renewed.rollback(SymbolId(mark.symbols as u32));
         self.inputs.truncate(mark.inputs);
         self.closed = mark.closed;
     }

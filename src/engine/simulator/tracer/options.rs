@@ -76,7 +76,7 @@ pub struct Detours {
     pub computed: FxHashSet<usize>,
     /// Whether steps of optimizers are part of the graph, since the frame computes behind them.
     pub steps_inside: Option<bool>,
-    /// Whether gradients are cleared behind the graph, although it computes behind what clears them.
+    /// Whether gradients are cleared behind the graph, which computes behind that in the frame.
     pub clears_first: Option<bool>,
     /// Places of operations whose code runs again on the way back, and reads what changes until
     /// then.

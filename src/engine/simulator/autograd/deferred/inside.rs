@@ -148,7 +148,7 @@ fn append(
     }
     let before: Vec<SymbolId> = updated
         .iter()
-        .map(|(input, _)| t.graph.current(*input))
+        .map(|(input, _)| t.graph.renewed.current(*input))
         .collect();
     let list =
         |symbols: &mut dyn Iterator<Item = SymbolId>| Arg::List(symbols.map(Arg::Symbol).collect());
@@ -193,7 +193,7 @@ fn append(
 
 /// A parameter is what a step has made of it.
 fn follow(t: &mut Tracer<'_>, renewed: Renewed) {
-    t.graph.renew(renewed.before, renewed.after);
+    t.graph.renewed.push(renewed.before, renewed.after);
     for id in (0..t.vars.len() as u32).map(VarId) {
         let is_it = matches!(t.vars.kind(id), Kind::Tensor(var)
             if var.symbol == renewed.before && var.view.is_none());

@@ -271,7 +271,7 @@ pub(super) fn gradients(
     let leaves = t.graph.inputs.iter();
     let leaves = leaves.filter(|input| t.graph.sir.carries_gradient(input.symbol));
     let leaves: Vec<GraphInput> = leaves.cloned().collect();
-    let now = |leaf: &GraphInput| Arg::Symbol(t.graph.current(leaf.symbol));
+    let now = |leaf: &GraphInput| Arg::Symbol(t.graph.renewed.current(leaf.symbol));
     let callee = partial_gradients::callee(t.py)?;
     let flag = |flag: bool| Arg::Const(Obj::from(PyBool::new(t.py, flag).to_owned().into_any()));
     let inputs = leaves.iter().map(now).collect();
