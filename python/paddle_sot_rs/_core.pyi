@@ -741,17 +741,25 @@ def operator_facts() -> dict[str, list[str]]:
     """The table of operators: what each row says, as text. `make probe-ops` compares it with the installed Paddle."""
 
 def optimizer_updates(
-    parameters: list[Any], created: set[str] | None, tables: tuple[dict[str, Any], ...], shaped: int
+    parameters: list[Any],
+    created: set[str] | None,
+    tables: tuple[dict[str, Any], ...],
+    shaped: int,
+    assumed: list[Any] | None,
 ) -> tuple[list[Any], list[Any], tuple[list[Any], ...], list[Any] | None, list[Any] | None] | str:
     """What a step of an optimizer updates, or why Paddle's own step has to run.
 
     Parameters that have a gradient, the gradients, a list of states for each of `tables`, factors of the learning rate
     and regularizers where one has any. The first `shaped` of `tables` hold states of a parameter's dims, the others
-    of one number; `created` has the names of parameters whose states were made.
+    of one number; `created` has the names of parameters whose states were made. `assumed` has the parameters that are
+    taken to have a gradient, where that is not asked.
     """
 
 def are_in_any_order(*lists: list[Any]) -> bool:
     """Whether tensors of these lists surely have no memory in common: they may be updated in any order."""
+
+def note_cleared(optimizer: Any) -> None:
+    """The gradients of an optimizer's parameters were cleared by Paddle's own code, and are zeros."""
 
 def clear_gradients(optimizer: Any, to_zero: bool) -> None:
     """`optimizer.clear_grad(to_zero)`, of an optimizer that holds nothing of the user's."""

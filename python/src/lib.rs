@@ -83,6 +83,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(optimizers::optimizer_updates, module)?)?;
     module.add_function(wrap_pyfunction!(optimizers::are_in_any_order, module)?)?;
     module.add_function(wrap_pyfunction!(optimizers::clear_gradients, module)?)?;
+    module.add_function(wrap_pyfunction!(optimizers::note_cleared, module)?)?;
     module.add_function(wrap_pyfunction!(optimizers::nothing, module)?)?;
     module.add_function(wrap_pyfunction!(optimizers::prepare_step, module)?)?;
     module.add_function(wrap_pyfunction!(optimizers::prepared_step, module)?)?;

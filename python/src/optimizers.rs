@@ -12,10 +12,11 @@ pub fn optimizer_updates<'py>(
     created: Option<&Bound<'py, PySet>>,
     tables: &Bound<'py, PyTuple>,
     shaped: usize,
+    assumed: Option<&Bound<'py, PyList>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = parameters.py();
     Ok(
-        match abi::optimizer_updates(parameters, created, tables, shaped)? {
+        match abi::optimizer_updates(parameters, created, tables, shaped, assumed)? {
             Ok(Updates {
                 parameters,
                 gradients,
@@ -65,6 +66,12 @@ pub fn prepared_step<'py>(
 #[pyfunction]
 pub fn clear_gradients(optimizer: &Bound<'_, PyAny>, to_zero: bool) -> PyResult<()> {
     abi::clear_gradients(optimizer, to_zero)
+}
+
+/// The gradients of an optimizer's parameters were cleared by Paddle's own code, and are zeros.
+#[pyfunction]
+pub fn note_cleared(optimizer: &Bound<'_, PyAny>) {
+    abi::note_cleared(optimizer);
 }
 
 /// Does nothing, whatever it is given: what is called where a program has done that.

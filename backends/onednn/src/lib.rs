@@ -166,11 +166,19 @@ impl GraphBackend for OnednnBackend {
         true
     }
 
+    fn takes_gradients(&self) -> bool {
+        true
+    }
+
     fn compile(
         &self,
         py: Python<'_>,
         request: CompileRequest,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        // It trains, although nothing goes backward from its results.
+        if request.sir.makes_gradients(py) {
+            return default(|backend| backend.compile(py, request));
+        }
         let compiler = Compiler {
             backend: self,
             compile: &|request, role| self.compile_placed(py, request, role),

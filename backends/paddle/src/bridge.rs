@@ -33,6 +33,7 @@ const MODULES: &[&str] = &[
     "calls.call_rewrites",
     "calls.operation_checks",
     "gradients.nested_gradients",
+    "gradients.inner_steps",
     "gradients.ordered_sums",
     "gradients.grad_reachability",
     "open_dims",

@@ -107,6 +107,10 @@ impl GraphBackend for PyLayerBackend {
             .is_ok_and(|around| around.takes_graphs_apart())
     }
 
+    fn takes_gradients(&self) -> bool {
+        self.around().is_ok_and(|around| around.takes_gradients())
+    }
+
     fn begin(&self, py: Python<'_>) -> Result<Box<dyn TraceSession>, BackendError> {
         self.around()?.begin(py)
     }

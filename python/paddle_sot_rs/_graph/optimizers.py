@@ -41,7 +41,7 @@ _REGULARIZERS = (type(None), L1Decay, L2Decay)
 _SETTINGS = "its settings are no numbers and flags of Python's"
 
 
-class _OwnStepError(Exception):
+class OwnStepError(Exception):
     """The optimizer's own step has to run; the argument says why."""
 
 
@@ -51,26 +51,45 @@ def step_of(note: Callable[[str], None] | None, optimizer: Any) -> Callable[[Any
     if known is not None and is_alone() and (rate := rate_of(optimizer)) is not None:
         run, gradients = known
         return functools.partial(run, gradients, rate)
+    made = _prepared(note, optimizer, None)
+    if made is None:
+        return type(optimizer).step
+    rate = rate_of(optimizer)
+    return functools.partial(_run, *made, rate)
+
+
+def prepare(note: Callable[[str], None] | None, optimizer: Any, updated: list[Any]) -> None:
+    """Prepares the step that updates these parameters, which have no gradients yet."""
+    if _core.prepared_step(optimizer) is None:
+        _prepared(note, optimizer, updated)
+
+
+def _prepared(
+    note: Callable[[str], None] | None, optimizer: Any, assumed: list[Any] | None
+) -> tuple[Any, Parts] | None:
+    """A kernel and what it is given, kept for the next steps; None where the step has to be Paddle's own.
+
+    `assumed` has the parameters with gradients, where those are not there yet.
+    """
     try:
         known = _KINDS.get(type(optimizer))
         if known is None:
-            raise _OwnStepError(f"optimizers of class {type(optimizer).__name__} are not prepared")
+            raise OwnStepError(f"optimizers of class {type(optimizer).__name__} are not prepared")
         tables_of, kernel = known
-        parts = list(_parts(optimizer, tables_of))
-        rate = rate_of(optimizer)
-        if rate is None:
-            raise _OwnStepError("states are made")
-    except _OwnStepError as error:
+        parts = list(_parts(optimizer, tables_of, assumed))
+        if rate_of(optimizer) is None:
+            raise OwnStepError("states are made")
+    except OwnStepError as error:
         if note is not None:
             note(str(error))
-        return type(optimizer).step
-    every = [it for group in _groups(optimizer) for it in _parameters(optimizer, group)]
+        return None
+    every = [it for group in groups_of(optimizer) for it in parameters_of(optimizer, group)]
     updated = [parameter for _, given in parts for parameter in given.parameters]
     states = [state for _, given in parts for kind in given.states for state in kind]
     # It would keep these gradients for as long as the optimizer.
     run = functools.partial(_run_again, kernel, [(group, given._replace(gradients=[])) for group, given in parts])
     _core.prepare_step(optimizer, every, updated, states, run, step_recipes.recipes_of(optimizer, parts))
-    return functools.partial(_run, kernel, parts, rate)
+    return kernel, parts
 
 
 def rate_of(optimizer: Any) -> Any:
@@ -101,9 +120,31 @@ def scaler_step_of(note: Callable[[str], None] | None, scaler: Any, optimizer: A
     return lambda scaler, optimizer: step(optimizer)
 
 
+def minimize_of(note: Callable[[str], None] | None, optimizer: Any, loss: Any) -> Callable[[Any, Any], Any]:
+    """The function of an optimizer that does `minimize`, whose result nobody takes."""
+    step = step_of(note, optimizer) if minimizes_by_step(optimizer) else type(optimizer).step
+    if step is type(optimizer).step:
+        return type(optimizer).minimize
+    return lambda optimizer, loss: step(optimizer)
+
+
+def minimizes_by_step(optimizer: Any) -> bool:
+    """Whether `minimize` does what a step does: it takes the gradients of frozen parameters, too, and no groups."""
+    parameters = optimizer._parameter_list
+    return (
+        parameters is optimizer._param_groups
+        and optimizer._dtype is not None
+        and not any(it.stop_gradient and it._grad_ivar() is not None for it in parameters)
+    )
+
+
 def noting(name: str, note: Callable[[str], None] | None) -> Callable[..., Any]:
     """One of these, which tells `note`."""
-    named: dict[str, Callable[..., Any]] = {"step_of": step_of, "scaler_step_of": scaler_step_of}
+    named: dict[str, Callable[..., Any]] = {
+        "step_of": step_of,
+        "scaler_step_of": scaler_step_of,
+        "minimize_of": minimize_of,
+    }
     return functools.partial(named[name], note)
 
 
@@ -132,45 +173,47 @@ def _update(kernel: Any, parts: Parts, rate: Any, optimizer: Any) -> None:
         core._set_warmup(False)
 
 
-def _parts(optimizer: Any, tables_of: Any) -> Iterator[tuple[dict[str, Any] | None, Updates]]:
+def _parts(
+    optimizer: Any, tables_of: Any, assumed: list[Any] | None
+) -> Iterator[tuple[dict[str, Any] | None, Updates]]:
     """Groups and what is updated, where a step does nothing else than that."""
     _check_state(optimizer)
-    groups = _groups(optimizer)
+    groups = groups_of(optimizer)
     tables, shaped = tables_of(optimizer)
     created = optimizer._already_create_accumulator if tables else None
     for group in groups:
         if type(updates.clip_of(optimizer, group)) not in (type(None), *updates.CLIPS):
-            raise _OwnStepError("gradients are clipped by code of the user's")
-        found = _core.optimizer_updates(_parameters(optimizer, group), created, tables, shaped)
+            raise OwnStepError("gradients are clipped by code of the user's")
+        found = _core.optimizer_updates(parameters_of(optimizer, group), created, tables, shaped, assumed)
         if isinstance(found, str):
-            raise _OwnStepError(found)
+            raise OwnStepError(found)
         given = Updates(*found)
         if given.rates is not None and not all(type(rate) in (float, int) for rate in given.rates):
-            raise _OwnStepError("the learning rate of a parameter is no number")
+            raise OwnStepError("the learning rate of a parameter is no number")
         if given.regularizers is not None and not all(type(it) in _REGULARIZERS for it in given.regularizers):
-            raise _OwnStepError("a parameter has a regularizer of the user's")
+            raise OwnStepError("a parameter has a regularizer of the user's")
         yield group, given
 
 
-def _parameters(optimizer: Any, group: dict[str, Any] | None) -> list[Any]:
+def parameters_of(optimizer: Any, group: dict[str, Any] | None) -> list[Any]:
     parameters: list[Any] = optimizer._param_groups if group is None else group["params"]
     return parameters
 
 
-def _groups(optimizer: Any) -> list[Any]:
+def groups_of(optimizer: Any) -> list[Any]:
     """The groups of an optimizer; one that is None where its parameters are in a plain list."""
     parameters, groups = optimizer._parameter_list, optimizer._param_groups
     if type(parameters) is not list or type(groups) is not list or not parameters or not groups:
-        raise _OwnStepError("it has no parameters")
+        raise OwnStepError("it has no parameters")
     # Some classes go through the one, some through the other.
     if not isinstance(parameters[0], dict) and parameters is groups:
         return [None]
     if not isinstance(parameters[0], dict) or not _HAVE_GROUPS.get(type(optimizer), False):
-        raise _OwnStepError("its parameters are in groups that are not prepared")
+        raise OwnStepError("its parameters are in groups that are not prepared")
     for group in groups:
         is_plain = type(group) is dict and type(group.get("params")) is list and "grad_clip" in group
         if not is_plain:
-            raise _OwnStepError("a group of parameters is not as the optimizer made it")
+            raise OwnStepError("a group of parameters is not as the optimizer made it")
     return groups
 
 
@@ -178,13 +221,13 @@ def _check_state(optimizer: Any) -> None:
     """Raises where a step does more than to update parameters by gradients."""
     schedule = optimizer._learning_rate
     if type(schedule) is not float and not isinstance(schedule, LRScheduler):
-        raise _OwnStepError("its learning rate is no number")
+        raise OwnStepError("its learning rate is no number")
     if optimizer._use_multi_tensor or optimizer._need_refuse or optimizer.fusion_storage is not None:
-        raise _OwnStepError("its states are fused")
+        raise OwnStepError("its states are fused")
     if optimizer._auxiliary_vars.get("found_inf") is not None:
-        raise _OwnStepError("a scaler looks for gradients that are not finite")
+        raise OwnStepError("a scaler looks for gradients that are not finite")
     if not is_alone():
-        raise _OwnStepError("it is sharded, or steps inside of a program")
+        raise OwnStepError("it is sharded, or steps inside of a program")
 
 
 def is_alone() -> bool:
@@ -203,7 +246,7 @@ def _tables(optimizer: Any, *kinds: str) -> tuple[dict[str, Any], ...]:
     tables = optimizer._accumulators
     names = [prefix + kind for kind in kinds]
     if not all(name in tables for name in names):
-        raise _OwnStepError("states are made")
+        raise OwnStepError("states are made")
     return tuple(tables[name] for name in names)
 
 
@@ -218,14 +261,14 @@ def _velocities(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int]:
 def _moments(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int]:
     """Both moments, the greatest second one if that is asked for, and powers of both betas."""
     if getattr(optimizer, "_lr_ratio", None) is not None:
-        raise _OwnStepError("it asks for a rate of each layer")
+        raise OwnStepError("it asks for a rate of each layer")
     plain = (
         type(optimizer._beta1) is type(optimizer._beta2) is type(optimizer._epsilon) is float
         and type(optimizer._amsgrad) is type(optimizer._lazy_mode) is bool
         and (optimizer._param_groups is optimizer._parameter_list or _have_plain_betas(optimizer._param_groups))
     )
     if not plain:
-        raise _OwnStepError(_SETTINGS)
+        raise OwnStepError(_SETTINGS)
     moments = [optimizer._moment1_acc_str, optimizer._moment2_acc_str]
     if optimizer._amsgrad:
         moments.append(optimizer._moment2_acc_max_str)
@@ -238,7 +281,7 @@ def _moments_and_decays(optimizer: Any) -> tuple[tuple[dict[str, Any], ...], int
     if optimizer._param_groups is not optimizer._parameter_list:
         decays += [group.get("weight_decay", 0.0) for group in optimizer._param_groups]
     if not all(type(decay) is float or type(decay) is int for decay in decays):
-        raise _OwnStepError(_SETTINGS)
+        raise OwnStepError(_SETTINGS)
     return _moments(optimizer)
 
 

@@ -103,13 +103,22 @@ def update(
 
     The states of a group are one kind after the other.
     """
+    updated(recipes, parameters, gradients, rate, states)
+
+
+def updated(
+    recipes: tuple[Recipe, ...], parameters: list[Any], gradients: list[Any], rate: Any, states: list[Any]
+) -> list[Any]:
+    """The same; the answer is the parameters behind it."""
     numbers = functools.cache(_number)
+    answer: list[Any] = []
     kinds = len(states) // len(parameters)
     for recipe in recipes:
         count = len(recipe.own)
         own = parameters[:count], gradients[:count], states[: count * kinds]
         del parameters[:count], gradients[:count], states[: count * kinds]
-        _update(recipe, *own, rate, numbers)
+        answer += _update(recipe, *own, rate, numbers)
+    return answer
 
 
 def _update(
@@ -119,7 +128,7 @@ def _update(
     states: list[Any],
     rate: Any,
     numbers: Callable[[float], Any],
-) -> None:
+) -> list[Any]:
     gradients = _clipped(recipe, gradients, numbers)
     for at, decay in enumerate(recipe.decays):
         if decay is not None:
@@ -128,12 +137,13 @@ def _update(
         factor: rate if factor == 1.0 else _C_ops.scale(rate, numbers(float(factor)), 0.0, True)
         for factor in recipe.factors
     }
-    count = len(parameters)
+    count, answer = len(parameters), []
     for at, (parameter, gradient, factor, own) in enumerate(
         zip(parameters, gradients, recipe.factors, recipe.own, strict=True)
     ):
         row = parameter, gradient, rates[factor], states[at::count]
-        _KINDS_BY_NAME[recipe.kind].call(row, recipe.settings, own, numbers)
+        answer.append(_KINDS_BY_NAME[recipe.kind].call(row, recipe.settings, own, numbers)[0])
+    return answer
 
 
 def run(optimizer: Any, given: Updates, rate: Any) -> None:
@@ -202,7 +212,7 @@ class _Kind(NamedTuple):
     """What an optimizer's step computes with, of all and of each parameter, and the kernel that it calls for one."""
 
     settings: Callable[[Any, Updates], tuple[tuple[Any, ...], tuple[Any, ...]]]
-    call: Callable[[tuple[Any, ...], tuple[Any, ...], Any, Callable[[float], Any]], None]
+    call: Callable[[tuple[Any, ...], tuple[Any, ...], Any, Callable[[float], Any]], Any]
 
 
 def _alike(given: Updates) -> tuple[Any, ...]:
@@ -213,9 +223,9 @@ def _of_sgd(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[Any,
     return (), _alike(given)
 
 
-def _sgd(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
+def _sgd(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> Any:
     parameter, gradient, rate, _ = row
-    _C_ops.sgd_(parameter, rate, gradient, None, False)
+    return _C_ops.sgd_(parameter, rate, gradient, None, False)
 
 
 def _of_momentum(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -229,10 +239,10 @@ def _of_momentum(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple
     return settings, tuple(decays)
 
 
-def _momentum(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
+def _momentum(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> Any:
     parameter, gradient, rate, (velocity,) = row
     momentum, nesterov, scale = settings
-    _C_ops.momentum_(parameter, gradient, velocity, rate, None, momentum, nesterov, *own, False, scale)
+    return _C_ops.momentum_(parameter, gradient, velocity, rate, None, momentum, nesterov, *own, False, scale)
 
 
 def _of_adam(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -247,23 +257,23 @@ def _of_adamw(optimizer: Any, given: Updates) -> tuple[tuple[Any, ...], tuple[An
     return (*_settings_of_adam(optimizer), optimizer._weight_decay), tuple(updates.decaying(optimizer, given))
 
 
-def _adam(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
-    _call_adam(_C_ops.adam_, row, settings, (), number)
+def _adam(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> Any:
+    return _call_adam(_C_ops.adam_, row, settings, (), number)
 
 
-def _adamw(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> None:
+def _adamw(row: tuple[Any, ...], settings: tuple[Any, ...], own: Any, number: Callable[[float], Any]) -> Any:
     *common, decay = settings
-    _call_adam(_C_ops.adamw_, row, common, (1.0, decay, own), number)
+    return _call_adam(_C_ops.adamw_, row, common, (1.0, decay, own), number)
 
 
 def _call_adam(
     kernel: Any, row: tuple[Any, ...], settings: Sequence[Any], own: tuple[Any, ...], number: Callable[[float], Any]
-) -> None:
+) -> Any:
     parameter, gradient, rate, (first, second, *most, power1, power2) = row
     beta1, beta2, epsilon, lazy, amsgrad = settings
     moments = first, second, most[0] if amsgrad else None, power1, power2, None, None
     betas = number(beta1), number(beta2), number(epsilon)
-    kernel(parameter, gradient, rate, *moments, *betas, *own, lazy, 1000, False, False, amsgrad)
+    return kernel(parameter, gradient, rate, *moments, *betas, *own, lazy, 1000, False, False, amsgrad)
 
 
 _KINDS: dict[type, _Kind] = {
@@ -273,3 +283,13 @@ _KINDS: dict[type, _Kind] = {
     AdamW: _Kind(_of_adamw, _adamw),
 }
 _KINDS_BY_NAME = {kind.__name__: row for kind, row in _KINDS.items()}
+
+
+def keeps_gradients(recipes: tuple[Recipe, ...]) -> bool:
+    """Whether a step leaves gradients as they are: a clip by the norm of all writes to them."""
+    return all(recipe.clip is None or recipe.clip[0] != ClipGradByGlobalNorm.__name__ for recipe in recipes)
+
+
+def has_recipe(optimizer: Any) -> bool:
+    """Whether a program may do the step of optimizers of this class."""
+    return type(optimizer) in _KINDS

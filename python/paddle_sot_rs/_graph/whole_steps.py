@@ -26,14 +26,58 @@ def rate_of(optimizer: Any) -> Any:
     return rate
 
 
+def _is_updated(gradients: list[Any]) -> bool:
+    """Whether the program has done the step; gradients leave it all the same where they are seen behind it."""
+    return updates.is_done(gradients) or getattr(gradients[0], "sot_updated", False)
+
+
 def step_unless_done(note: Callable[[str], None] | None, optimizer: Any, gradients: list[Any]) -> Callable[[Any], Any]:
     """`optimizers.step_of`, where the program has not done that."""
-    return _core.nothing if updates.is_done(gradients) else optimizers.step_of(note, optimizer)
+    return _core.nothing if _is_updated(gradients) else optimizers.step_of(note, optimizer)
 
 
 def noting(note: Callable[[str], None] | None) -> Callable[..., Any]:
     """`step_unless_done` that tells `note` why a step is Paddle's own."""
     return functools.partial(step_unless_done, note)
+
+
+def minimize_unless_done(
+    note: Callable[[str], None] | None, optimizer: Any, loss: Any, gradients: list[Any]
+) -> Callable[[Any, Any], Any]:
+    """`optimizers.minimize_of`, where the program has not done that."""
+    return _core.nothing if _is_updated(gradients) else optimizers.minimize_of(note, optimizer, loss)
+
+
+def noting_minimize(note: Callable[[str], None] | None) -> Callable[..., Any]:
+    """`minimize_unless_done` that tells `note`."""
+    return functools.partial(minimize_unless_done, note)
+
+
+def scaler_step_unless_done(
+    note: Callable[[str], None] | None, scaler: Any, optimizer: Any, gradients: list[Any]
+) -> Callable[[Any, Any], Any]:
+    """`optimizers.scaler_step_of`, where the program has not done that."""
+    return _core.nothing if _is_updated(gradients) else optimizers.scaler_step_of(note, scaler, optimizer)
+
+
+def noting_scaler(note: Callable[[str], None] | None) -> Callable[..., Any]:
+    """`scaler_step_unless_done` that tells `note`."""
+    return functools.partial(scaler_step_unless_done, note)
+
+
+def clear_parameters(optimizer: Any, parameters: list[Any], to_zero: bool) -> None:
+    """Clears the gradients of all parameters that the optimizer updates, one by one."""
+    for parameter in parameters:
+        parameter.clear_gradient(to_zero)
+    if to_zero:
+        _core.note_cleared(optimizer)
+
+
+def clear_parameters_unless_done(
+    optimizer: Any, parameters: list[Any], to_zero: bool, gradients: list[Any]
+) -> Callable[..., Any]:
+    """The same, where the program has not left gradients as they were."""
+    return _core.nothing if updates.is_done(gradients) else clear_parameters
 
 
 def clear_unless_done(optimizer: Any, to_zero: bool, gradients: list[Any]) -> Callable[..., Any]:

@@ -69,6 +69,9 @@ class Trace:
         self.known = []
         # Values whose operations the last gradients that were made go back through: their ids.
         self.gone_through = frozenset()
+        # Steps of optimizers, and those of these that were gone through in front of the last one.
+        self.renewals = []
+        self.freed = frozenset()
         # Whether branches say what gradients reach through them.
         self.notes_ways = False
         # Whether a part of the program is traced once more, for its gradient.
@@ -143,6 +146,8 @@ class Trace:
         start, placing = self.size(), Placing(self.block)
         try:
             operations, result = recorded.again(self, signature)
+            for renewal in self.renewals:
+                renewal.check(operations)
         except BaseException:
             self._undo(start, None)
             self._forget_fresh()
@@ -188,6 +193,9 @@ class Trace:
             else:
                 stop_where_eager_stops(operations)
             refuse(operations, args, kwargs)
+            for renewal in self.renewals:
+                if renewal.size <= start:
+                    renewal.check(operations)
             self.copies = mark_copies(operations)
             self.draws = first_random(operations) is not None
             computes, asks = self.computes, self.asks
@@ -276,9 +284,26 @@ class Trace:
         for _ in range(before):
             remove(self.block, self.block.front(), self.branches)
 
+    def renew(self, renewal, old, new):
+        """From here on tensors are other values: parameters, behind a step of their optimizer."""
+        becomes = {value.id: other for value, other in zip(old, new, strict=True)}
+        for name, (tensor, value) in self.external.items():
+            if value.id in becomes:
+                renewal.before.append((name, tensor, value))
+        for name, tensor, value in renewal.before:
+            self.external[name] = tensor, becomes[value.id]
+        self.renewals.append(renewal)
+        self.freed = self.gone_through
+
     def rollback(self, size):
         self.alike.forget(size)
         self.counted = None
+        while self.renewals and self.renewals[-1].size > size:
+            renewal = self.renewals.pop()
+            self.freed = renewal.freed
+            for name, tensor, value in renewal.before:
+                if name in self.external:
+                    self.external[name] = tensor, value
         while self.block.num_ops() > size:
             remove(self.block, self.block.back(), self.branches)
 

@@ -13,6 +13,7 @@ use crate::graph::{Callee, StatementIr, SymbolId, SymbolKind};
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, Phase, SourceLoc, timed};
+use crate::simulator::deferred::inside::InnerStep;
 use crate::simulator::deferred::joined::WholeStep;
 use crate::simulator::replay_reads::Outside;
 use crate::simulator::tracer::function_graph::{self, GraphInput};
@@ -25,11 +26,20 @@ use super::choice::Configured;
 use super::function::{BY_CALLS, Entry, Gains, GraphInfo, Translated, gains};
 use super::graph_inputs::GraphInputs;
 use super::in_front::{self, InFront};
+use super::inner_steps::InnerSteps;
 use super::random::Randomness;
 use super::record::{self, Counters, Node};
 use super::resumes::log_code;
 use super::statistics::Statistics;
 use super::step_graph::StepGraph;
+
+/// Steps of optimizers that the graph does itself.
+pub(super) enum Steps {
+    /// A backward is part of the graph, see [`StepGraph`], and the step that follows may be.
+    Last(WholeStep),
+    /// These are part of it, and it goes on behind them.
+    Inner(Vec<InnerStep>),
+}
 
 /// Parts of a translation that succeeded.
 pub(super) struct Traced {
@@ -46,8 +56,8 @@ pub(super) struct Traced {
     pub(super) listens: bool,
     /// Gradients are taken in the middle: `run_program` frees what a second backward needs.
     pub(super) by_calls: bool,
-    /// A backward is part of the graph, see [`StepGraph`], and the step that follows may be.
-    pub(super) whole_step: Option<WholeStep>,
+    /// What is more than computing.
+    pub(super) steps: Option<Steps>,
     /// Calls of Python functions that were followed.
     pub(super) inlined: usize,
     /// What code that runs again for gradients reads outside of the frame, and where.
@@ -73,7 +83,7 @@ pub(super) fn finish(
         reason,
         listens,
         by_calls,
-        whole_step,
+        steps,
         inlined,
         outside,
         ..
@@ -100,6 +110,7 @@ pub(super) fn finish(
         .collect();
     let mut slots: Vec<TrackerRef> = Vec::new();
     let mut graph = None;
+    let mut inner_steps = None;
     let of_calls = gains::of_calls(inlined, guards.len());
     let mut gain = backend.counts_gains().then_some(of_calls);
     let mut graph_inputs = GraphInputs::default();
@@ -120,13 +131,21 @@ pub(super) fn finish(
         let mut taken: Vec<&TrackerRef> = tensors.iter().map(|input| &input.tracker).collect();
         let found = taken.iter().take_while(|it| !GraphInputs::is_made(it));
         let found = found.count();
-        if let Some(step) = &whole_step {
-            taken.insert(found, &step.optimizer);
+        match &steps {
+            Some(Steps::Last(step)) => taken.insert(found, &step.optimizer),
+            Some(Steps::Inner(steps)) => {
+                taken.splice(found..found, steps.iter().map(|step| &step.optimizer));
+            }
+            None => {}
         }
         for tracker in taken {
             graph_inputs.add(tracker, &mut slots);
         }
-        let gradients = whole_step.as_ref().map(|step| step.arriving.len());
+        let gradients = match &steps {
+            Some(Steps::Last(step)) => Some(step.arriving.len()),
+            Some(Steps::Inner(_)) => Some(0),
+            None => None,
+        };
         let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
         let request = CompileRequest {
             sir: Arc::new(sir),
@@ -135,34 +154,45 @@ pub(super) fn finish(
             grad_enabled: state.grad_enabled && gradients.is_none(),
             least: 0,
         };
-        let joined = whole_step.map(|step| (step, Arc::clone(&request.sir)));
+        let sir = Arc::clone(&request.sir);
         // As they are when it runs.
         let flagged = before.flags.iter().filter_map(|(symbol, stops)| {
             let input = inputs.iter().find(|input| input.symbol == *symbol)?;
             Some((input.value.bind(py), *stops))
         });
         let flags = in_front::flag(flagged)?;
-        let made = timed(Phase::Backend, || {
-            compile(py, backend, request, (by_calls, gradients), of_calls)
-        });
+        let made = match &steps {
+            // It is built when it is known what the steps are.
+            Some(Steps::Inner(_)) => Ok(None),
+            Some(Steps::Last(_)) | None => timed(Phase::Backend, || {
+                compile(py, backend, request, (by_calls, gradients), of_calls)
+            })
+            .map(Some),
+        };
         flags.undo(py)?;
-        let compiled;
-        (compiled, gain) = made?;
+        let compiled: Option<Box<dyn CompiledGraph>>;
+        (compiled, gain) = made?.map_or((None, gain), |(made, gain)| (Some(made), gain));
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
-        if let Some(why) = compiled.fell_back() {
+        if let Some(why) = compiled.as_ref().and_then(|compiled| compiled.fell_back()) {
             let mut reason = Break::new(BreakKind::GraphNotCompiled, why);
             reason.loc = of.location().clone();
             stats.note_fallback(of.location(), &reason, 1);
         }
         drop(stats);
-        graph = Some(match joined {
-            Some((step, sir)) => {
-                Box::new(StepGraph::new(of, (step, found), sir, (backend, compiled)))
+        graph = match (steps, compiled) {
+            (Some(Steps::Last(step)), Some(compiled)) => {
+                let made = StepGraph::new(of, (step, found), sir, (backend, compiled));
+                Some(Box::new(made) as Box<dyn CompiledGraph>)
             }
-            None => compiled,
-        });
+            (Some(Steps::Inner(steps)), _) => {
+                let made = Arc::new(InnerSteps::new(of, (steps, found), sir, backend));
+                inner_steps = Some(Arc::clone(&made));
+                Some(Box::new(made))
+            }
+            (_, compiled) => compiled,
+        };
     }
     let in_front = InFront::new(py, &before, &inputs, &mut slots);
     graph_inputs.slots = slots.len();
@@ -193,6 +223,7 @@ pub(super) fn finish(
         backward_guard,
         graph_inputs,
         in_front,
+        inner_steps,
         listens,
         asks,
         backend: backend.clone(),

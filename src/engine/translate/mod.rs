@@ -15,6 +15,7 @@ mod freeze;
 mod function;
 mod graph_inputs;
 mod in_front;
+mod inner_steps;
 mod paddle_sot_hook;
 mod pin;
 mod pipeline;

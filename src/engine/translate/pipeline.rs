@@ -24,8 +24,9 @@ use super::callees;
 use super::check_dims;
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
-use super::finish::{Traced, finish};
+use super::finish::{Steps, Traced, finish};
 use super::function::{Entry, Translated, shown};
+use super::inner_steps::InnerSteps;
 use super::pin;
 use super::resumes::resume_function;
 
@@ -217,6 +218,14 @@ fn trace(
                 lock(&of.learnt.detours).not_deferred.insert(at)
             }
             (Err(_), Some(Otherwise::Apart(at))) => lock(&of.learnt.detours).apart.insert(at),
+            (Err(_), Some(Otherwise::ClearsFirst(first))) => {
+                let before = lock(&of.learnt.detours).clears_first.replace(first);
+                before != Some(first)
+            }
+            (Err(_), Some(Otherwise::Inside(inside))) => {
+                let before = lock(&of.learnt.detours).steps_inside.replace(inside);
+                before != Some(inside)
+            }
             (Err(_), Some(Otherwise::Computed(places))) => {
                 lock(&of.learnt.detours).computed.extend(places);
                 true
@@ -242,6 +251,10 @@ enum Otherwise {
     NotDeferred(usize),
     /// This call of `backward()`, whose gradients are no part of the graph.
     Apart(usize),
+    /// Steps of optimizers are part of the graph, or not any more.
+    Inside(bool),
+    /// What clears gradients first is done behind the graph, or not any more.
+    ClearsFirst(bool),
     /// These changes in place, which the graph computes.
     Computed(Vec<usize>),
     /// The operation at this place: what its code reads when it runs again has changed by then.
@@ -276,6 +289,12 @@ fn trace_once(
     ) {
         *otherwise = Some(match deferred::to_compute(&tracer) {
             Some(places) => Otherwise::Computed(places),
+            None if deferred::inside::may_be(&tracer) => Otherwise::Inside(true),
+            None if tracer.options.detours.steps_inside == Some(true) => Otherwise::Inside(false),
+            None if deferred::joined::may_clear_first(&tracer) => Otherwise::ClearsFirst(true),
+            None if tracer.options.detours.clears_first == Some(true) => {
+                Otherwise::ClearsFirst(false)
+            }
             None => Otherwise::NotDeferred(last),
         });
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
@@ -317,12 +336,32 @@ fn trace_once(
         || of.is_callee
         || of.reported.is_some()
         || !tracer.deferred.is_empty();
-    // Of inner frames some may be called again, with what they had put off.
-    let whole_step = match &outcome {
-        Outcome::Break(at) if !at.inner.is_empty() => None,
-        Outcome::Return(_) | Outcome::Break(_) => deferred::joined::join(&mut tracer)?,
+    let inner_steps = match deferred::inside::finish(&mut tracer)? {
+        Ok(steps) if InnerSteps::may_hold(py, &steps, &tracer.graph.sir) => steps,
+        Ok(_) | Err(_) => {
+            *otherwise = Some(Otherwise::Inside(false));
+            let reason = Break::new(BreakKind::GradientStep, deferred::inside::BEHIND);
+            return Err(reason);
+        }
     };
-    let joins = whole_step.as_ref().map(|step| step.at);
+    let has_inner = !inner_steps.is_empty();
+    // Of inner frames some may be called again, with what they had put off.
+    let steps = match &outcome {
+        _ if has_inner => Some(Steps::Inner(inner_steps)),
+        Outcome::Break(at) if !at.inner.is_empty() => None,
+        Outcome::Return(_) | Outcome::Break(_) => {
+            deferred::joined::join(&mut tracer)?.map(Steps::Last)
+        }
+    };
+    let first = tracer.options.detours.clears_first == Some(true);
+    if first && !has_inner && steps.is_none() && deferred::joined::clears_first(&tracer) > 0 {
+        *otherwise = Some(Otherwise::ClearsFirst(false));
+        return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
+    }
+    let joins = match &steps {
+        Some(Steps::Last(step)) => Some(step.at),
+        Some(Steps::Inner(_)) | None => None,
+    };
     let emission = loop {
         let made = codegen::generate(&mut tracer, &code, &origin, &globals, &outcome, &mut resume);
         match (made, &mut outcome) {
@@ -347,14 +386,18 @@ fn trace_once(
     let settled = deferred::settle(&mut tracer)?;
     if let Some(at) = settled.or_else(|| deferred::unchanged::settle(&mut tracer)) {
         // What is read for its gradients may be what cannot be told apart.
-        *otherwise = Some(joins.map_or(Otherwise::NotDeferred(at), Otherwise::Apart));
+        *otherwise = Some(match (has_inner, joins) {
+            (true, _) => Otherwise::Inside(false),
+            (false, Some(joins)) => Otherwise::Apart(joins),
+            (false, None) => Otherwise::NotDeferred(at),
+        });
         return Err(Break::new(BreakKind::GradientStep, deferred::CLOSED));
     }
-    if let Some(at) = joins {
+    if steps.is_some() {
         let least = chosen.min_training_size;
         let is_whole = !by_calls && emission.alone.is_empty();
         if !is_whole || deferred::joined::is_seen(&tracer, &emission.outputs, least)? {
-            *otherwise = Some(Otherwise::Apart(at));
+            *otherwise = Some(joins.map_or(Otherwise::Inside(false), Otherwise::Apart));
             return Err(Break::new(BreakKind::GradientStep, deferred::joined::APART));
         }
     }
@@ -385,7 +428,7 @@ fn trace_once(
         reported,
         listens,
         by_calls,
-        whole_step,
+        steps,
         inlined: tracer.progress.inlined,
         outside,
     })

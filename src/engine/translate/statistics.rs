@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use pyo3::prelude::*;
 
-use crate::graph::{Callee, LayerRef, Statement, StatementIr, SymbolKind};
+use crate::graph::{Callee, Statement, StatementIr, SymbolKind};
 use crate::obj;
 use crate::ops::{Fact, knows};
 use crate::paddle::Paddle;
@@ -18,7 +18,14 @@ const ALWAYS: u8 = 2;
 
 /// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and
 /// dtypes.
-fn may_fail(py: Python<'_>, it: &Statement, layer: Option<&LayerRef>) -> bool {
+pub(super) fn may_fail(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
+    let layer = match &it.callee {
+        Callee::Layer(symbol) => match sir.kind(*symbol) {
+            SymbolKind::Layer(layer) => Some(layer),
+            SymbolKind::Tensor(_) => None,
+        },
+        Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => None,
+    };
     if let Some(layer) = layer {
         let class = layer.bind(py).get_type();
         let is_paddles = obj::text_of(&class, "__module__").starts_with("paddle.nn.");
@@ -61,16 +68,7 @@ impl Statistics {
             SymbolKind::Tensor(meta) => meta.shape.iter().any(|dim| *dim < 0),
             SymbolKind::Layer(_) => false,
         });
-        for it in &sir.statements {
-            let layer = match &it.callee {
-                Callee::Layer(symbol) => match sir.kind(*symbol) {
-                    SymbolKind::Layer(layer) => Some(layer),
-                    SymbolKind::Tensor(_) => None,
-                },
-                Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => None,
-            };
-            can_fail |= may_fail(py, it, layer);
-        }
+        can_fail |= sir.statements.iter().any(|it| may_fail(py, sir, it));
         let is_written = |input: &&GraphInput| {
             let mut statements = sir.statements.iter();
             statements.any(|it| it.updates.contains(&input.symbol))

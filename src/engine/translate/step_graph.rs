@@ -11,10 +11,11 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::abi::{self, StepInputs};
+use crate::abi::{self, Before, StepInputs};
 use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
@@ -26,6 +27,7 @@ use crate::sync::lock;
 
 use super::choice::Configured;
 use super::function::{Shared, Translated};
+use super::inner_steps::not_ready;
 
 /// Most programs of one step: settings of optimizers differ.
 const MOST: usize = 4;
@@ -93,9 +95,28 @@ impl StepGraph {
         optimizer: &Bound<'_, PyAny>,
         tensors: &[Bound<'_, PyAny>],
     ) -> PyResult<Option<Outputs>> {
-        let Some(given) = abi::step_inputs(optimizer, self.step.zeros)? else {
+        let before = match (self.step.stay, self.step.zeros) {
+            (true, _) => Before::Cleared,
+            (false, true) => Before::Zeros,
+            (false, false) => Before::Nothing,
+        };
+        let Some(given) = abi::step_inputs(optimizer, before)? else {
             return Ok(None);
         };
+        if self.step.minimizes {
+            let own = py.module("paddle_sot_rs._graph.optimizers")?;
+            let is_step = own.call_method1("minimizes_by_step", (optimizer,))?;
+            if !is_step.is_truthy()? {
+                return Ok(None);
+            }
+        }
+        if self.step.stay {
+            let own = py.module("paddle_sot_rs._graph.step_recipes")?;
+            let keeps = own.call_method1("keeps_gradients", (&given.recipe,))?;
+            if !keeps.is_truthy()? {
+                return Ok(None);
+            }
+        }
         let Some(rate) = rate_of(optimizer)? else {
             return Ok(None);
         };
@@ -112,12 +133,21 @@ impl StepGraph {
         if let Some(shared) = self.shared.upgrade() {
             lock(&shared.stats).whole_steps += 1;
         }
-        let outputs = self.gradient.iter().map(|is_gradient| match is_gradient {
-            true => py.None(),
-            // As many as were asked for. Whatever happens, the step is not made once more.
-            false => made.next().unwrap_or_else(|| py.None()),
-        });
-        Ok(Some(outputs.collect()))
+        let outputs =
+            self.gradient
+                .iter()
+                .map(|is_gradient| match *is_gradient && !self.step.stay {
+                    true => py.None(),
+                    // As many as were asked for. Whatever happens, the step is not made once more.
+                    false => made.next().unwrap_or_else(|| py.None()),
+                });
+        let outputs: Outputs = outputs.collect();
+        if self.step.stay {
+            for (made, _) in outputs.iter().zip(&self.gradient).filter(|(_, it)| **it) {
+                made.setattr(py, pyo3::intern!(py, "sot_updated"), true)?;
+            }
+        }
+        Ok(Some(outputs))
     }
 
     /// The program of what an optimizer computes with; `None` where it updates other tensors than
@@ -221,7 +251,9 @@ impl StepGraph {
             .module("paddle_sot_rs._graph.step_recipes")?
             .getattr("update")?;
         let mut is_gradient = self.gradient.iter();
-        sir.outputs.retain(|_| is_gradient.next() == Some(&false));
+        if !self.step.stay {
+            sir.outputs.retain(|_| is_gradient.next() == Some(&false));
+        }
         if sir.outputs.is_empty() {
             // A program has a result.
             sir.outputs.extend(gradients.first());
@@ -259,7 +291,7 @@ impl StepGraph {
 }
 
 /// The learning rate of the next step; `None` where that does more than update parameters.
-fn rate_of<'py>(optimizer: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(super) fn rate_of<'py>(optimizer: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = optimizer.py();
     let own = py.module("paddle_sot_rs._graph.whole_steps")?;
     let rate = own.call_method1(pyo3::intern!(py, "rate_of"), (optimizer,))?;
@@ -270,6 +302,9 @@ impl CompiledGraph for StepGraph {
     fn call(&self, py: Python<'_>, inputs: &[Bound<'_, PyAny>]) -> PyResult<Outputs> {
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> = inputs.into();
         let optimizer = tensors.remove(self.at);
+        if self.step.stay && !abi::are_apart_from_gradients(&optimizer, &tensors)? {
+            return Err(not_ready(py, &PyList::empty(py))?);
+        }
         // What may raise comes before the update.
         let spent = abi::gone_through(py, self.spent.len())?;
         let outputs = match self.updated(py, &optimizer, &tensors)? {

@@ -46,10 +46,13 @@ pub use optimizer_updates::{
 };
 pub use own_version::with_own_version;
 pub use plain_optimizer::{is_plain_optimizer, is_text_or_texts};
-pub use prepared_step::{PreparedRun, StepInputs, prepare_step, prepared_step, step_inputs};
+pub use prepared_step::{
+    Before, PreparedRun, StepInputs, are_apart_from_gradients, note_cleared, prepare_step,
+    prepared_step, step_inputs,
+};
 pub use self_tests::layout_faults;
 pub use stop_gradient::let_gradients_through;
-pub use storage::{are_apart, is_apart_from_all};
+pub use storage::{are_apart, are_updated_apart, is_apart_from_all};
 pub use tensor::{
     Tensors, is_contiguous, is_dense, lies_contiguous, matches as tensor_matches, reader_name,
     reads_natively,

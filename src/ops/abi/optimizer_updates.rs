@@ -33,7 +33,8 @@ pub struct Updates<'py> {
 }
 
 /// What a step updates, or why it is not known. The first `shaped` of the `tables`, by the names of
-/// parameters, hold states of a parameter's dims, the others of one number.
+/// parameters, hold states of a parameter's dims, the others of one number. Of the parameters in
+/// `assumed` it is taken that they have gradients like themselves, and others none.
 ///
 /// # Errors
 /// What Paddle raises where a tensor is read.
@@ -42,6 +43,7 @@ pub fn updates<'py>(
     created: Option<&Bound<'py, PySet>>,
     tables: &Bound<'py, PyTuple>,
     shaped: usize,
+    assumed: Option<&Bound<'py, PyList>>,
 ) -> PyResult<Result<Updates<'py>, &'static str>> {
     let py = parameters.py();
     if !reads_natively(py) {
@@ -63,7 +65,11 @@ pub fn updates<'py>(
         if stops_gradient(py, parameter.as_ptr()) != Some(false) {
             continue;
         }
-        let gradient = parameter.call_method0(intern!(py, "_grad_ivar"))?;
+        let gradient = match assumed {
+            None => parameter.call_method0(intern!(py, "_grad_ivar"))?,
+            Some(all) if all.iter().any(|it| it.is(&parameter)) => parameter.clone(),
+            Some(_) => continue,
+        };
         if gradient.is_none() {
             continue;
         }
@@ -182,7 +188,7 @@ pub fn clear_gradients<'py>(optimizer: &Bound<'py, PyAny>, to_zero: bool) -> PyR
     for parameter in parameters {
         parameter.call_method1(intern!(py, "clear_gradient"), (to_zero,))?;
     }
-    prepared_step::cleared(optimizer);
+    prepared_step::note_cleared(optimizer);
     Ok(())
 }
 

@@ -125,6 +125,17 @@ fn gradient<'py>(parameter: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Py
     Ok((!gradient.is_none()).then_some(gradient))
 }
 
+/// What gradients there may be where a program does a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// None.
+    Nothing,
+    /// What was left when they were cleared, which the next backward replaces.
+    Zeros,
+    /// Any: they are cleared.
+    Cleared,
+}
+
 /// What a program takes that updates the parameters of an optimizer.
 pub struct StepInputs<'py> {
     /// What it computes with, in `_graph/step_recipes.py`; equal ones make the same program.
@@ -137,17 +148,18 @@ pub struct StepInputs<'py> {
 
 impl Prepared {
     /// See [`step_inputs`].
-    fn inputs<'py>(&self, py: Python<'py>, zeros: bool) -> PyResult<Option<StepInputs<'py>>> {
+    fn inputs<'py>(&self, py: Python<'py>, before: Before) -> PyResult<Option<StepInputs<'py>>> {
         let mut kept = self.zeros.iter();
         let mut parameters = Vec::new();
         let is_so = !self.recipe.is_none(py)
             && self.is_so(py, |taken, gradient| {
                 parameters.push(taken.tensor.bind(py).clone());
-                Ok(match gradient {
-                    None => !zeros,
-                    Some(gradient) => {
+                Ok(match (before, gradient) {
+                    (Before::Cleared, _) | (Before::Nothing, None) => true,
+                    (Before::Zeros, None) | (Before::Nothing, Some(_)) => false,
+                    (Before::Zeros, Some(gradient)) => {
                         let kept = kept.next().copied();
-                        zeros && taken.is_like(&gradient) && taken.has_zeros(&gradient, kept)
+                        taken.is_like(&gradient) && taken.has_zeros(&gradient, kept)
                     }
                 })
             })?;
@@ -184,17 +196,46 @@ impl Taken {
 }
 
 /// What a program takes that computes the gradients of parameters of an optimizer and updates them
-/// behind that, where nobody could tell: no parameter has a gradient yet, or with `zeros` all have
-/// what was left when they were cleared, which the next backward replaces. `None` otherwise.
+/// behind that, where nobody could tell: all parameters have the gradients that it says. `None`
+/// otherwise.
 ///
 /// # Errors
 /// What Paddle raises.
 pub fn step_inputs<'py>(
     optimizer: &Bound<'py, PyAny>,
-    zeros: bool,
+    before: Before,
 ) -> PyResult<Option<StepInputs<'py>>> {
     let py = optimizer.py();
-    with_prepared(optimizer, |prepared| prepared.inputs(py, zeros)).unwrap_or(Ok(None))
+    with_prepared(optimizer, |prepared| prepared.inputs(py, before)).unwrap_or(Ok(None))
+}
+
+/// Whether no tensor of these lies in a gradient that a parameter of an optimizer has, as far as
+/// its step was prepared.
+///
+/// # Errors
+/// What Paddle raises.
+pub fn are_apart_from_gradients<'py>(
+    optimizer: &Bound<'py, PyAny>,
+    tensors: &[Bound<'py, PyAny>],
+) -> PyResult<bool> {
+    let list = optimizer.getattr(intern!(optimizer.py(), "_parameter_list"))?;
+    let mut gradients = Vec::new();
+    for parameter in list.try_iter()? {
+        let mut all = vec![parameter?];
+        if let Ok(group) = all[0].cast::<PyDict>() {
+            let params = group.get_item(intern!(optimizer.py(), "params"))?;
+            let params = params.map(|params| params.try_iter()).transpose()?;
+            all = params.into_iter().flatten().collect::<PyResult<_>>()?;
+        }
+        for parameter in &all {
+            let gradient = parameter.call_method0(intern!(optimizer.py(), "_grad_ivar"))?;
+            gradients.extend((!gradient.is_none()).then_some(gradient));
+        }
+    }
+    Ok(super::storage::are_updated_apart(
+        gradients.iter(),
+        tensors.iter(),
+    ))
 }
 
 /// Asks what is kept of an optimizer, if something is.
@@ -212,7 +253,7 @@ fn with_prepared<T>(
 }
 
 /// The gradients of an optimizer's parameters were cleared.
-pub(super) fn cleared(optimizer: &Bound<'_, PyAny>) {
+pub fn note_cleared(optimizer: &Bound<'_, PyAny>) {
     let py = optimizer.py();
     with_prepared(optimizer, |prepared| {
         let kept = |taken: &Taken| gradient_object(py, taken.tensor.as_ptr());

@@ -299,6 +299,35 @@ pub(super) fn numbers(
     Some(start..start.checked_add(bytes)?)
 }
 
+/// Whether tensors that are updated surely have no memory in common with each other, nor with any
+/// that is read.
+pub fn are_updated_apart<'a, 'py: 'a>(
+    updated: impl Iterator<Item = &'a Bound<'py, PyAny>>,
+    read: impl Iterator<Item = &'a Bound<'py, PyAny>>,
+) -> bool {
+    let all = updated
+        .map(|it| (it, true))
+        .chain(read.map(|it| (it, false)));
+    let memory = |(tensor, is_updated): (&Bound<'py, PyAny>, bool)| {
+        let memory = reader(tensor.py())?.memory(tensor.as_ptr())?;
+        Some((memory.start, memory.end, is_updated))
+    };
+    let Some(mut places) = all.map(memory).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    places.sort_unstable();
+    // Where those end that came before: of both kinds, and what is updated.
+    let (mut end, mut end_updated) = (0, 0);
+    places.into_iter().all(|(start, its_end, is_updated)| {
+        let apart = start >= if is_updated { end } else { end_updated };
+        end = end.max(its_end);
+        if is_updated {
+            end_updated = end_updated.max(its_end);
+        }
+        apart
+    })
+}
+
 /// Whether two objects, known to be `paddle.Tensor`s, surely have no memory in common. Their memory
 /// counts up to the end of what was allocated, so that two rows of one tensor are not apart.
 pub fn are_apart(py: Python<'_>, one: Ptr<'_>, other: Ptr<'_>) -> bool {

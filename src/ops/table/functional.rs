@@ -26,6 +26,7 @@ pub(super) const ROWS: Rows = &[
     ("avg_pool2d", &[NeverFails, Shape(Batch)]),
     ("avg_pool3d", &[NeverFails]),
     ("batch_norm", &[ForgetsResult, NeverFails, Shape(Batch)]),
+    ("binary_cross_entropy_with_logits", &[NeverFails]),
     ("celu", &[NeverFails]),
     (
         "conv1d",
@@ -99,6 +100,7 @@ pub(super) const ROWS: Rows = &[
     (
         "dropout2d",
         &[
+            NeverFails,
             MayHaveUnknownDims,
             Differs(1, "p", Unlike::Tensors, "by a tensor"),
         ],
@@ -151,7 +153,10 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
+    ("kl_div", &[NeverFails]),
+    ("l1_loss", &[NeverFails]),
     ("linear", &[ForgetsResult, NeverFails, Shape(Leading)]),
+    ("log_sigmoid", &[NeverFails]),
     ("log_softmax", &[NeverFails, Shape(Same)]),
     ("max_pool1d", &[NeverFails, Shape(Batch)]),
     ("max_pool2d", &[NeverFails, Shape(Batch)]),
@@ -179,7 +184,9 @@ pub(super) const ROWS: Rows = &[
         &[NeverFails, Shape(Same), InPlaceCopies, ProgramCall],
     ),
     ("softmax_with_cross_entropy", &[AllOrNothing]),
+    ("smooth_l1_loss", &[NeverFails]),
     ("softplus", &[NeverFails, Shape(Same)]),
+    ("square_error_cost", &[NeverFails]),
     ("swish", &[NeverFails, Shape(Same)]),
     (
         "tanh",

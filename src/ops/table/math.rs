@@ -53,10 +53,10 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("addmm", &[ForgetsResult, InPlace]),
-    ("all", &[Shape(Reduced)]),
-    ("amax", &[Shape(Reduced)]),
-    ("amin", &[Shape(Reduced)]),
-    ("any", &[Shape(Reduced)]),
+    ("all", &[NeverFails, Shape(Reduced)]),
+    ("amax", &[NeverFails, Shape(Reduced)]),
+    ("amin", &[NeverFails, Shape(Reduced)]),
+    ("any", &[NeverFails, Shape(Reduced)]),
     ("argmax", &[Shape(Reduced)]),
     ("argmin", &[Shape(Reduced)]),
     ("argsort", &[Shape(Same)]),
@@ -76,7 +76,7 @@ pub(super) const ROWS: Rows = &[
     ("atan", &[ForgetsResult, InPlaceCopies]),
     ("atanh", &[ForgetsResult, InPlaceCopies]),
     ("baddbmm", &[InPlace]),
-    ("bmm", &[Shape(MatMul)]),
+    ("bmm", &[NeverFails, Shape(MatMul)]),
     ("ceil", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     (
         "clamp",
@@ -117,7 +117,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("copy", &[InPlaceOfExisting(Alike)]),
     ("copysign", &[ForgetsResult, InPlaceCopies, InPlaceOneDType]),
-    ("cos", &[ForgetsResult, Shape(Same), InPlace]),
+    ("cos", &[NeverFails, ForgetsResult, Shape(Same), InPlace]),
     ("cosh", &[ForgetsResult, InPlaceCopies]),
     ("cumprod", &[Shape(Same), InPlaceApart, InPlaceCopies]),
     (
@@ -142,7 +142,7 @@ pub(super) const ROWS: Rows = &[
         "exp",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
     ),
-    ("expm1", &[InPlaceCopies]),
+    ("expm1", &[NeverFails, InPlaceCopies]),
     (
         "eye",
         &[
@@ -175,6 +175,7 @@ pub(super) const ROWS: Rows = &[
     (
         FULL,
         &[
+            NeverFailsAlone,
             Number(1, "fill_value", NumberAs::Dtype),
             Named(2, "dtype"),
             MayHaveUnknownDims,
@@ -231,9 +232,12 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("lgamma", &[ForgetsResult, InPlaceCopies]),
-    ("log", &[ForgetsResult, Shape(Same), InPlace, ProgramCall]),
+    (
+        "log",
+        &[NeverFails, ForgetsResult, Shape(Same), InPlace, ProgramCall],
+    ),
     ("log10", &[ForgetsResult, InPlaceCopies]),
-    ("log1p", &[ForgetsResult, InPlaceCopies]),
+    ("log1p", &[NeverFails, ForgetsResult, InPlaceCopies]),
     ("log2", &[ForgetsResult, InPlaceCopies]),
     ("logit", &[ForgetsResult, InPlaceCopies]),
     ("lu_unpack", &[AllOrNothing]),
@@ -269,7 +273,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("meshgrid", &[AllOrNothing]),
     ("minimum", &[NeverFails, Shape(Broadcast), ProgramCall]),
-    ("mm", &[Shape(MatMul)]),
+    ("mm", &[NeverFails, Shape(MatMul)]),
     (
         "mod",
         &[
@@ -301,7 +305,7 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("logsumexp", &[Shape(Reduced)]),
+    ("logsumexp", &[NeverFails, Shape(Reduced)]),
     ("nan_to_num", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     (
         "nanquantile",
@@ -313,11 +317,17 @@ pub(super) const ROWS: Rows = &[
         &[ForgetsResult, NeverFails, Shape(Same), InPlaceCopies],
     ),
     ("negative", &[NeverFails]),
-    ("ones_like", &[Shape(Same)]),
+    ("ones_like", &[NeverFails, Shape(Same)]),
     ("polygamma", &[ForgetsResult, InPlaceCopies]),
     (
         "pow",
-        &[ForgetsResult, InPlace, InPlaceNumberAt(0), EXPONENT],
+        &[
+            NeverFailsAlone,
+            ForgetsResult,
+            InPlace,
+            InPlaceNumberAt(0),
+            EXPONENT,
+        ],
     ),
     ("__pow__", &[EXPONENT]),
     ("pow_", &[EXPONENT]),
@@ -380,8 +390,8 @@ pub(super) const ROWS: Rows = &[
     ("scatter", &[ForgetsResult, InPlaceApart, InPlaceCopies]),
     ("scatter_add", &[InPlaceApart]),
     ("set_item", &[ForgetsResult, Shape(Same)]),
-    ("sign", &[Shape(Same)]),
-    ("sin", &[ForgetsResult, Shape(Same), InPlace]),
+    ("sign", &[NeverFails, Shape(Same)]),
+    ("sin", &[NeverFails, ForgetsResult, Shape(Same), InPlace]),
     ("sinh", &[ForgetsResult, InPlaceCopies]),
     (
         "sqrt",
@@ -452,6 +462,7 @@ pub(super) const ROWS: Rows = &[
     (
         "tril",
         &[
+            NeverFails,
             ForgetsResult,
             Shape(Same),
             InPlaceCopies,
@@ -461,6 +472,7 @@ pub(super) const ROWS: Rows = &[
     (
         "triu",
         &[
+            NeverFails,
             ForgetsResult,
             Shape(Same),
             InPlaceCopies,
@@ -474,6 +486,7 @@ pub(super) const ROWS: Rows = &[
     (
         WHERE,
         &[
+            NeverFails,
             Shape(Where),
             Number(1, "x", NumberAs::Next(2)),
             Number(2, "y", NumberAs::Next(1)),
@@ -483,5 +496,5 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("zero", &[InPlaceOfExisting(Nothing)]),
-    ("zeros_like", &[Shape(Same)]),
+    ("zeros_like", &[NeverFails, Shape(Same)]),
 ];

@@ -69,7 +69,38 @@ def in_methods(net, updates, x, y):
     return loss
 
 
-STEPS = (step, step_to_none, without_a_result, with_a_schedule, in_methods)
+SCALER = paddle.amp.GradScaler(enable=False)
+
+
+def with_a_scaler(net, updates, x, y):
+    """On a CPU all scalers are off."""
+    loss = F.cross_entropy(net(x), y)
+    SCALER.scale(loss).backward()
+    SCALER.unscale_(updates)
+    SCALER.step(updates)
+    SCALER.update()
+    updates.clear_grad()
+    return loss
+
+
+def with_a_scaler_and_the_network(net, updates, x, y):
+    loss = F.cross_entropy(net(x), y)
+    SCALER.scale(loss).backward()
+    SCALER.step(updates)
+    net.clear_gradients(set_to_zero=False)
+    SCALER.update()
+    return loss
+
+
+STEPS = (
+    with_a_scaler,
+    with_a_scaler_and_the_network,
+    step,
+    step_to_none,
+    without_a_result,
+    with_a_schedule,
+    in_methods,
+)
 
 
 @pytest.mark.parametrize("optimize", [sgd, momentum, adam, adamw])
@@ -91,9 +122,15 @@ def test_double_precision(optimize):
     check(*run(step, perceptron, optimize, dtype="float64"), 7 - FIRST)
 
 
-@pytest.mark.parametrize("backend", ["cinn", "onednn", "pylayer", "eager"])
+@pytest.mark.parametrize("backend", ["cinn", "eager"])
 def test_other_backends_leave_it_apart(backend):
     check(*run(step, perceptron, adamw, backend=backend), 0)
+
+
+@pytest.mark.parametrize("make", [perceptron, Convolutions])
+@pytest.mark.parametrize("backend", ["onednn", "pylayer"])
+def test_backends_that_train_by_the_default_one(backend, make):
+    check(*run(step, make, adamw, backend=backend), 7 - FIRST)
 
 
 def test_groups_without_some_parameters_stay_apart():

@@ -467,3 +467,25 @@ def test_a_global():
     assert run(translated) == run(counts)
     stats = sot.stats(translated)
     assert (stats.graphs, stats.graph_breaks, stats.translations) == (1, [], 1)
+
+
+def test_statistics_that_a_layer_writes_behind_a_change():
+    """The change is made behind the graph, which has written them by then."""
+
+    def step(norm, averages, x):
+        with paddle.no_grad():
+            for average, held in zip(averages, (norm._mean, norm._variance), strict=True):
+                average.add_(held)
+        return norm(x)
+
+    answers = []
+    for function in (step, sot.to_static(step, min_graph_size=0)):
+        paddle.seed(0)
+        norm = paddle.nn.BatchNorm1D(3)
+        averages = [paddle.zeros([3]), paddle.zeros([3])]
+        seen = []
+        for _ in range(3):
+            seen.append(function(norm, averages, paddle.randn([4, 3])).tolist())
+            seen.append([average.tolist() for average in averages])
+        answers.append(seen)
+    assert answers[0] == answers[1]

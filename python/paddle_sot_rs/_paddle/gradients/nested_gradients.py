@@ -55,7 +55,11 @@ class _Gradient(backward._Backward):
             if self.again:
                 self.check_first(node)
         made = (value for node in order for values in node.outputs for value in values if value.initialized())
-        tracing.current.gone_through = frozenset(value.id for value in made)
+        ids = frozenset(value.id for value in made)
+        trace = tracing.current
+        if ids & trace.freed:
+            raise NotImplementedError("a backward through what another one has freed")
+        trace.gone_through = ids | trace.freed
         return order
 
     def needs_first(self, node):

@@ -8,6 +8,8 @@ use crate::obj::Obj;
 use crate::reason::{Phase, SourceLoc, timed};
 use crate::tracker::TrackerRef;
 
+use super::renewed::Renewed;
+
 use rustc_hash::FxHashMap;
 
 use crate::graph::{
@@ -71,6 +73,8 @@ pub struct FunctionGraph {
     pub in_front: InFront,
     /// Why it draws no more random numbers, if it does not.
     seeded: Option<String>,
+    /// What parameters have become.
+    pub renewed: Renewed,
 }
 
 /// What is done in front of a graph, on what exists.
@@ -97,6 +101,7 @@ impl FunctionGraph {
             was_asked: false,
             in_front: InFront::default(),
             seeded: None,
+            renewed: Renewed::default(),
         }
     }
 
@@ -105,6 +110,11 @@ impl FunctionGraph {
     pub fn close(&mut self, why: &'static str) {
         let symbols = self.sir.symbols.len();
         self.closed.get_or_insert(Closed { why, symbols });
+    }
+
+    /// Takes calls again: what had closed it is part of it.
+    pub fn reopen(&mut self) {
+        self.closed = None;
     }
 
     /// Whether it takes no more calls.
@@ -140,7 +150,7 @@ impl FunctionGraph {
         tracker: TrackerRef,
     ) -> Result<SymbolId, BackendError> {
         if let Some(known) = self.inputs.iter().find(|input| input.value.is(&value)) {
-            return Ok(known.symbol);
+            return Ok(self.renewed.current(known.symbol));
         }
         let symbol = self.new_symbol(SymbolKind::Tensor(meta.clone()));
         if let Err(err) = self.session.add_input(py, symbol, &value, &meta) {
@@ -437,6 +447,7 @@ impl FunctionGraph {
             .rollback(py, mark.session, SymbolId(mark.symbols as u32));
         self.sir.statements.truncate(mark.statements);
         self.sir.symbols.truncate(mark.symbols);
+        self.renewed.rollback(SymbolId(mark.symbols as u32));
         self.inputs.truncate(mark.inputs);
         self.closed = mark.closed;
     }

@@ -11,6 +11,7 @@ mod gradients;
 mod options;
 mod release;
 mod reliance;
+mod renewed;
 mod rollback;
 mod values;
 

@@ -74,6 +74,10 @@ pub struct Detours {
     pub apart: FxHashSet<usize>,
     /// Those whose changes in place the graph computes, since it goes on behind them.
     pub computed: FxHashSet<usize>,
+    /// Whether steps of optimizers are part of the graph, since the frame computes behind them.
+    pub steps_inside: Option<bool>,
+    /// Whether gradients are cleared behind the graph, which computes behind that in the frame.
+    pub clears_first: Option<bool>,
     /// Places of operations whose code runs again on the way back, and reads what changes until
     /// then.
     pub changed_later: FxHashSet<SourceLoc>,

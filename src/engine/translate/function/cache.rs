@@ -25,6 +25,7 @@ use crate::translate::choice::Configured;
 use crate::translate::declared_dynamic::DynamicTensors;
 use crate::translate::graph_inputs::GraphInputs;
 use crate::translate::in_front::InFront;
+use crate::translate::inner_steps::InnerSteps;
 use crate::translate::pipeline;
 use crate::translate::random::Randomness;
 use crate::translate::record::Counters;
@@ -66,6 +67,8 @@ pub struct Entry {
     pub values: FxHashMap<usize, Place>,
     /// Whether it is for all values of something that others are for single values of.
     pub general: bool,
+    /// Steps of optimizers that its graph does, if it does more behind them.
+    pub(in crate::translate) inner_steps: Option<Arc<InnerSteps>>,
     /// What it gains over eager mode.
     pub gains: Gains,
     /// Its graph, as `explain` shows it.

@@ -21,6 +21,7 @@ use crate::translate::callable::ResumeFunction;
 use crate::translate::callees::Listener;
 use crate::translate::choice::Configured;
 use crate::translate::declared_dynamic::DynamicTensors;
+use crate::translate::inner_steps;
 use crate::translate::paddle_sot_hook::Quiet;
 use crate::translate::pin::{self, Pin};
 use crate::translate::record;
@@ -335,6 +336,23 @@ impl Translated {
                         undo()?;
                         if let Some(kept) = kept {
                             kept.restore(py)?;
+                        }
+                        if let Some(unready) = inner_steps::unready(py, &err)? {
+                            let steps = entry.inner_steps.as_ref();
+                            if steps.is_some_and(|steps| steps.is_given_up()) {
+                                lock(&self.learnt.detours).steps_inside = Some(false);
+                                self.remove(entry);
+                            }
+                            let Run::Called(args, kwargs) = how else {
+                                return self.native(py, bound, how);
+                            };
+                            // Nothing that it calls is translated by itself.
+                            drop((slots, bound));
+                            let answer = self.call_original(py, args, kwargs)?;
+                            if let Some(steps) = steps {
+                                steps.ran(py, &unready)?;
+                            }
+                            return Ok(Next::Return(answer));
                         }
                         if frame::is_of_a_handler(py, &err) {
                             return Err(err);

@@ -128,12 +128,18 @@ pub(in crate::translate) fn simulate<'py>(
     };
     let Simulation { outcome, reasons } = simulator.simulate(&mut tracer, &mut frame)?;
     if let (Outcome::Break(at), true) = (&outcome, options.full_graph) {
-        if let (true, Some(places)) = (
-            tracer.graph.was_asked_when_closed(),
-            deferred::to_compute(&tracer),
-        ) {
-            lock(&of.learnt.detours).computed.extend(places);
-            return simulate(py, of, bound, state, chosen, varies);
+        if tracer.graph.was_asked_when_closed() {
+            let places = deferred::to_compute(&tracer);
+            let again = places.is_some() || deferred::inside::may_be(&tracer);
+            if again {
+                let mut detours = lock(&of.learnt.detours);
+                match places {
+                    Some(places) => detours.computed.extend(places),
+                    None => detours.steps_inside = Some(true),
+                }
+                drop(detours);
+                return simulate(py, of, bound, state, chosen, varies);
+            }
         }
         *lock(&of.learnt.reasons) = reasons;
         return Err(at.reason.clone());

@@ -4,7 +4,8 @@
 use crate::obj::Obj;
 use crate::simulator::tracer::function_graph::GraphInput;
 
-use super::DeferredCall;
+use super::inside::InnerStep;
+use super::{Act, DeferredCall};
 
 /// Calls behind the graph, in program order.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub struct DeferredCalls {
     pub read_behind: Vec<GraphInput>,
     /// Layers with attributes that the frame wrote.
     pub written_layers: Vec<Obj>,
+    /// Steps that are part of the graph: their calls are not made behind it.
+    pub(super) inner: Vec<InnerStep>,
 }
 
 impl DeferredCalls {
@@ -30,19 +33,41 @@ impl DeferredCalls {
         self.calls.len()
     }
 
-    /// In program order.
-    pub fn iter(&self) -> std::slice::Iter<'_, DeferredCall> {
-        self.calls.iter()
+    /// Those that are made behind the graph, in program order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &DeferredCall> {
+        let calls = self.calls.iter().enumerate();
+        calls
+            .filter(|(at, _)| !self.is_inside(*at))
+            .map(|(_, call)| call)
     }
 
-    /// The first one.
+    /// All, those that are part of the graph too.
+    pub(super) fn all(&self) -> &[DeferredCall] {
+        &self.calls
+    }
+
+    /// The first of those behind the graph.
     pub fn first(&self) -> Option<&DeferredCall> {
-        self.calls.first()
+        self.iter().next()
     }
 
-    /// The last one.
+    /// The last of them.
     pub fn last(&self) -> Option<&DeferredCall> {
-        self.calls.last()
+        self.iter().next_back()
+    }
+
+    /// Whether a call is part of the graph.
+    fn is_inside(&self, at: usize) -> bool {
+        self.inner.iter().any(|step| step.calls.contains(&at))
+    }
+
+    /// Whether nothing is behind the graph but the beginning of a train step.
+    pub(super) fn begins_step(&self) -> bool {
+        let mut acts = self.iter().map(|call| call.act);
+        match (acts.next(), acts.next(), acts.next()) {
+            (None, ..) | (Some(Act::Backward), None | Some(Act::Steps), None) => true,
+            (Some(_), ..) => false,
+        }
     }
 
     /// The same, to be changed.
@@ -59,6 +84,7 @@ impl DeferredCalls {
     /// first.
     pub(in crate::simulator) fn rollback(&mut self, len: usize) {
         self.calls.truncate(len);
+        self.inner.retain_mut(|step| step.is_left(len));
         if self.calls.is_empty() {
             self.writes_first = None;
         }

@@ -77,7 +77,7 @@ pub(super) fn call(
 }
 
 /// Whether nobody takes the result of the call.
-fn is_dropped(f: &FrameState) -> bool {
+pub(super) fn is_dropped(f: &FrameState) -> bool {
     let next = f.code.instructions.get(f.pc);
     next.is_some_and(|it| matches!(it.instr, Instr::PopTop))
 }

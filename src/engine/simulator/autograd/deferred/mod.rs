@@ -12,6 +12,7 @@
 
 mod calls;
 mod clips;
+pub mod inside;
 pub mod joined;
 mod optimizers;
 mod predicates;
@@ -63,6 +64,10 @@ pub enum Act {
     Backward,
     /// A step of an optimizer, which takes those of its parameters.
     Steps,
+    /// The same by a scaler that is off.
+    StepsFor,
+    /// It does nothing.
+    Nothing,
     /// It clears them, and changes nothing else.
     Clears,
     /// It takes them as they are.
@@ -98,7 +103,7 @@ fn of_tensor(
     (args, kwargs): (&[VarId], &Kwargs),
 ) -> Step<Option<Called>> {
     match (name, args, kwargs) {
-        ("backward", [], []) if can_defer(t) => backward(t, tensor),
+        ("backward", [], []) if can_step(t) => backward(t, tensor),
         ("clear_grad", [], []) | ("clear_gradient", [], []) if can_defer(t) => {
             clear(t, name, &[tensor])
         }
@@ -162,8 +167,8 @@ pub fn defer(
     let called = if let Some((receiver, name)) = method_of(t.kind(callee)) {
         of_tensor(t, (receiver, &name), (args, kwargs))?
     } else if let Kind::Method { receiver, function } = *t.kind(callee) {
-        match optimizers::known(t, receiver, function) {
-            Some(method) if can_defer(t) => optimizers::call(t, &method, receiver, (args, kwargs))?,
+        match optimizers::known(t, (receiver, function), clips::is_dropped(f)) {
+            Some(method) if can_step(t) => optimizers::call(t, &method, receiver, (args, kwargs))?,
             _ => match schedulers::known(t, receiver, function) {
                 Some(step) if can_defer(t) => schedulers::call(t, step, receiver, (args, kwargs))?,
                 _ => None,
@@ -209,8 +214,14 @@ pub fn defer(
         change: None,
         act,
     });
-    if changes {
+    let is_first = act == Act::Clears
+        && t.options.detours.clears_first == Some(true)
+        && t.deferred.iter().all(|call| call.act == Act::Clears);
+    if changes && !is_first {
         t.graph.close(CLOSED);
+    }
+    if act == Act::Clears {
+        inside::enter(t)?;
     }
     Ok(true)
 }
@@ -233,6 +244,18 @@ fn places(t: &Tracer<'_>) -> Option<(Loc, Vec<FramePlace>)> {
 /// Whether nothing that can be seen is waiting to be done behind the graph, which would come later
 /// than this, and no handler would see what this raises.
 fn can_defer(t: &Tracer<'_>) -> bool {
+    is_plain(t) && (!waits(t) || is_written_first(t))
+}
+
+/// The same of a call of a train step, which may be part of the graph: what is waiting comes behind
+/// that, and where the graph raises the function runs from its beginning.
+fn can_step(t: &Tracer<'_>) -> bool {
+    let inside = t.options.detours.steps_inside == Some(true) && t.deferred.begins_step();
+    is_plain(t) && (inside || !waits(t) || is_written_first(t))
+}
+
+/// Whether the frame does nothing special in this place.
+fn is_plain(t: &Tracer<'_>) -> bool {
     let plain = !t.flow.is_captured()
         && !t.options.forward_only
         && t.grad.is_plain()
@@ -242,7 +265,6 @@ fn can_defer(t: &Tracer<'_>) -> bool {
         && t.grad.at_entry
         && !t.graph.sir.has_regions();
     plain
-        && (!waits(t) || is_written_first(t))
         && !t
             .frames
             .simulated

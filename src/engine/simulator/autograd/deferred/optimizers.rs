@@ -23,6 +23,9 @@ pub(super) const SCHEDULERS: &str = "paddle.optimizer.lr";
 /// Methods whose result is `None`.
 const METHODS: &[&str] = &["step", "clear_grad", "zero_grad"];
 
+/// A method that steps too. Its result is nothing only where nobody takes it.
+const MINIMIZE: &str = "minimize";
+
 /// Where scalers of losses are, and methods of those whose result is `None`.
 const SCALERS: &str = "paddle.amp.grad_scaler";
 const METHODS_OF_SCALERS: &[&str] = &["step", "unscale_", "update"];
@@ -87,7 +90,12 @@ fn is_optimizer(class: &Bound<'_, PyType>) -> bool {
 }
 
 /// The method, where `receiver` is an optimizer from outside and `function` one of Paddle's.
-pub(super) fn known(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Option<Method> {
+/// `is_dropped`: nobody takes its result.
+pub(super) fn known(
+    t: &mut Tracer<'_>,
+    (receiver, function): (VarId, VarId),
+    is_dropped: bool,
+) -> Option<Method> {
     let Kind::Object(_) = t.kind(receiver) else {
         return None;
     };
@@ -101,7 +109,8 @@ pub(super) fn known(t: &mut Tracer<'_>, receiver: VarId, function: VarId) -> Opt
         false if is_optimizer(&class) => METHODS,
         false => return None,
     };
-    (methods.contains(&&*name) && provenance::is_of_paddle(&function)).then(|| Method {
+    let is_among = methods.contains(&&*name) || !scales && is_dropped && name == MINIMIZE;
+    (is_among && provenance::is_of_paddle(&function)).then(|| Method {
         function: Obj::from(function),
         name,
         scales,
@@ -154,7 +163,10 @@ fn of_scaler(
         args: [&[scaler], args].concat(),
         through: steps.then(|| short_step(t, "scaler_step_of")).transpose()?,
         changes: steps,
-        act: Act::Other,
+        act: match steps {
+            true => Act::StepsFor,
+            false => Act::Nothing,
+        },
     }))
 }
 
@@ -178,6 +190,9 @@ fn of_optimizer(
     optimizer: VarId,
     (args, kwargs): (&[VarId], &Kwargs),
 ) -> Step<Option<Called>> {
+    if method.name == MINIMIZE {
+        return minimize(t, method, optimizer, (args, kwargs));
+    }
     let mut all = vec![optimizer];
     let mut how_given = None;
     match (args, kwargs) {
@@ -220,6 +235,45 @@ fn of_optimizer(
         // Who holds a gradient sees that it is cleared.
         changes: true,
         act: if steps { Act::Steps } else { Act::Clears },
+    }))
+}
+
+/// A step by the gradients that there are.
+fn minimize(
+    t: &mut Tracer<'_>,
+    method: &Method,
+    optimizer: VarId,
+    given: (&[VarId], &Kwargs),
+) -> Step<Option<Called>> {
+    let ([loss], []) = given else {
+        return Ok(None);
+    };
+    let is_tensor = matches!(t.kind(*loss), Kind::Tensor(_));
+    let (Some(class), Some(source)) = (t.type_of(optimizer), t.source(optimizer)) else {
+        return Ok(None);
+    };
+    if !is_tensor || !steps_quietly(t, optimizer)? {
+        return Ok(None);
+    }
+    // It asks for the gradients by a method.
+    const GRADIENTS: &[&str] = &["backward"];
+    let object = t.value(optimizer);
+    let own = object
+        .map(|object| object.getattr("__dict__"))
+        .transpose()?;
+    let is_paddles = paddles(&class, GRADIENTS[0]).is_some()
+        && dict_of(own).is_some_and(|own| !own.contains(GRADIENTS[0]).unwrap_or(true));
+    if !is_paddles {
+        return Ok(None);
+    }
+    classes::guard_names(t, &class, GRADIENTS);
+    guard_absent(t, &Arc::new(Tracker::InstanceDict(source)), GRADIENTS);
+    Ok(Some(Called {
+        function: method.function.clone(),
+        args: vec![optimizer, *loss],
+        through: Some(short_step(t, "minimize_of")?),
+        changes: true,
+        act: Act::Steps,
     }))
 }
 

@@ -17,7 +17,7 @@ use crate::obj::Obj;
 use crate::ops::{Fact, knows};
 use crate::simulator::saved_for_backward::Statements;
 use crate::simulator::tensors;
-use crate::simulator::{Step, Tracer, carried_aliases};
+use crate::simulator::{Step, Tracer, alias_analysis, carried_aliases};
 use crate::tracker::Tracker;
 use crate::variables::{Kind, TensorVar, VarId};
 
@@ -168,7 +168,7 @@ fn changes<'a>(t: &'a Tracer<'_>) -> impl Iterator<Item = (usize, &'a Change)> {
 /// on behind them. `None` where it cannot.
 pub fn to_compute(t: &Tracer<'_>) -> Option<Vec<usize>> {
     let is_open = |change: &Change| change.made.is_some() || change.can_be_computed;
-    if changes(t).filter(|(_, it)| is_open(it)).count() < t.deferred.len() {
+    if changes(t).filter(|(_, it)| is_open(it)).count() < t.deferred.iter().count() {
         return None;
     }
     let missing = changes(t).filter(|(_, change)| change.made.is_none());
@@ -196,7 +196,8 @@ pub fn settle(t: &mut Tracer<'_>) -> PyResult<Option<usize>> {
         return Ok(Some(*at));
     }
     for (at, tensor, made) in read {
-        if !is_computed_alike(t, *tensor, made)? || !lies_apart(t, *tensor)? {
+        let alike = is_computed_alike(t, *tensor, made)? && takes_what_stays(t, *at, made);
+        if !alike || !lies_apart(t, *tensor)? {
             return Ok(Some(*at));
         }
     }
@@ -249,6 +250,22 @@ fn is_computed_alike(t: &mut Tracer<'_>, tensor: VarId, made: &Made) -> PyResult
         }
     }
     Ok(true)
+}
+
+/// Whether the graph does not write, behind a change, what the change itself takes when it is made:
+/// running statistics that are added to an average.
+fn takes_what_stays(t: &Tracer<'_>, at: usize, made: &Made) -> bool {
+    let behind = &t.graph.sir.statements[made.statements.end..];
+    let written = |symbol: SymbolId| behind.iter().any(|it| it.updates.contains(&symbol));
+    let mut calls = t.deferred.iter().filter(|call| call.at == at);
+    calls.all(|call| {
+        let Kind::Partial { args, .. } = t.vars.kind(call.call) else {
+            return true;
+        };
+        let roots = args.iter().map(|arg| alias_analysis::root(&t.vars, *arg));
+        let mut all = args.iter().copied().chain(roots);
+        !all.any(|id| matches!(t.vars.kind(id), Kind::Tensor(var) if written(var.symbol)))
+    })
 }
 
 /// Guards that nothing else that the graph takes has memory in common with a tensor.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::bytecode::Loc;
 use crate::frame::Modules;
 use crate::graph::{DType, SymbolId, TensorMeta};
-use crate::ops::{Fact, InPlaceTakes, facts, said};
+use crate::ops::{ASSIGN, Fact, InPlaceTakes, facts, said};
 use crate::simulator::deferred::{self, DeferredCall};
 use crate::simulator::{Kwargs, Step, Tracer, alias_analysis, carried_aliases, pylayer, tensors};
 use crate::variables::{Kind, TensorVar, VarId};
@@ -21,7 +21,7 @@ use super::{fits, give_up_views, is_outside, items, operations, views_of};
 
 /// The operation that a method does in place, and what it takes besides the tensor.
 fn known(name: &str) -> Option<(&str, InPlaceTakes)> {
-    let name = match name == operations::SET_VALUE {
+    let name = match name == operations::SET_VALUE || name == ASSIGN {
         true => operations::COPIES,
         false => name,
     };
@@ -29,7 +29,8 @@ fn known(name: &str) -> Option<(&str, InPlaceTakes)> {
     said!(facts(form), Fact::InPlaceOfExisting(takes) => (form, *takes))
 }
 
-/// Defers `tensor.name(*args)`; the answer is its result, `None` where it is not deferred.
+/// Defers `tensor.name(*args)`, or `paddle.assign(value, tensor)`; the answer is its result, `None`
+/// where it is not deferred.
 pub fn defer(
     t: &mut Tracer<'_>,
     tensor: VarId,
@@ -94,7 +95,13 @@ pub fn defer(
     if made.is_some() {
         computed::keep_as_they_are(t, &mut given[1..]);
     }
-    let mut function = t.paddle.tensor.bind(t.py).getattr(name)?;
+    let mut function = match name == ASSIGN {
+        true => {
+            given.reverse();
+            t.py.paddle()?.getattr(ASSIGN)?
+        }
+        false => t.paddle.tensor.bind(t.py).getattr(name)?,
+    };
     let flows = |id: &VarId| tensors::meta_of(t, *id).is_some_and(|meta| !meta.stop_gradient);
     if given.iter().any(flows) {
         let called = t.constant(&function);

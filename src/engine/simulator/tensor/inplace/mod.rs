@@ -22,7 +22,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::frame::{Modules, PADDLE};
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
-use crate::ops::{Fact, WHERE, facts, knows, said};
+use crate::ops::{ASSIGN, Fact, WHERE, facts, knows, said};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::simulator::saved_for_backward::Statements;
@@ -191,7 +191,10 @@ pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Optio
     if t.grad.enabled && flows(t, value) {
         return Ok(None);
     }
-    Ok(set_value(t, tensor, value)?.then_some(tensor))
+    if set_value(t, tensor, value)? {
+        return Ok(Some(tensor));
+    }
+    existing::defer(t, tensor, ASSIGN, &[value], &[])
 }
 
 /// `tensor.set_value(value)` of one that no gradient flows to: it has the numbers of a tensor like
