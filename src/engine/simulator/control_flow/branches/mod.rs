@@ -413,7 +413,7 @@ fn one_of(
     };
     apply(t, frame, &made, &locals, &stack, &cells);
     for (id, joined) in &changed {
-        change(t, *id, joined, &made);
+        change(t, *id, joined, &made)?;
     }
     let result = result.and_then(|result| phi::variable(t, &result, &made));
     Ok(match (end, result) {
