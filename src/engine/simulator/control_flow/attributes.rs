@@ -1,4 +1,4 @@
-//! Attributes of objects that change in captured control flow: of each, what it is on either way, or
+//! Attributes of objects that change in captured control flow: what each is on either way, or
 //! behind a round.
 
 use std::sync::Arc;
