@@ -241,6 +241,26 @@ def test_attributes_and_buffers_of_layers():
     assert shown[0] == shown[1]
 
 
+class Ordered(nn.Layer):
+    def forward(self, x, n):
+        if n > 0:
+            self.first = 1
+            self.second = 2
+        else:
+            self.second = 3
+            self.first = 4
+        return x * self.first
+
+
+def test_attributes_of_others_keep_their_order():
+    for n in VALUES:
+        network = Ordered()
+        called = sot.to_static(network, capture_control_flow=True, min_graph_size=0)
+        x = paddle.to_tensor([1.0, 2.0])
+        assert called(x, paddle.to_tensor(n)).tolist() == (x if n > 0 else x * 4).tolist()
+        assert list(vars(network))[-2:] == (["first", "second"] if n > 0 else ["second", "first"])
+
+
 class Kept(nn.Layer):
     def __init__(self):
         super().__init__()

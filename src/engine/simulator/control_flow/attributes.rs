@@ -107,9 +107,9 @@ pub(in crate::simulator) fn on_both(
     let empty = Attributes::new();
     let ways = [first.unwrap_or(&empty), second.unwrap_or(&empty)];
     let is_known = |key: &Key| name_of(key).is_some_and(|name| last(state, name).is_some());
-    // A new attribute stands behind those that are there.
+    // A new attribute stands behind those that are there; which are new to others is not known.
     let [news, others] = ways.map(|way| {
-        let news = way.iter().filter(|(key, ..)| is_new && !is_known(key));
+        let news = way.iter().filter(|(key, ..)| !is_new || !is_known(key));
         news.map(|(key, ..)| key).collect::<Vec<_>>()
     });
     if news != others {
