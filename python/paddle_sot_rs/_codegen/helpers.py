@@ -296,6 +296,10 @@ def number(tensor):
     return _item(tensor)
 
 
+def read_array(tensor):
+    return tensor.numpy().copy()
+
+
 def graph_array(tensor):
     held = tensor.numpy()
     return held[()] if held.ndim == 0 else held.copy()

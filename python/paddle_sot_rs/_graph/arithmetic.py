@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
 import paddle
@@ -103,6 +105,157 @@ def _halves(x: Any) -> tuple[Any, Any]:
     large = x * _double(134217729.0)
     high = large - (large - x)
     return high, x - high
+
+
+def _square(x: Any) -> tuple[Any, Any]:
+    """A square, and what it has lost."""
+    made, (high, low) = x * x, _halves(x)
+    return made, ((high * high - made) + _double(2.0) * high * low) + low * low
+
+
+def hypot(*numbers: Any) -> Any:
+    """`math.hypot(*numbers)`: `vector_norm` of CPython's `Modules/mathmodule.c`, operation by operation"""
+    sizes = [paddle.abs(number) for number in numbers]
+    largest = sizes[0]
+    for size in sizes[1:]:
+        largest = paddle.maximum(largest, size)
+    # So that no scale is a denormal.
+    check(
+        paddle.logical_and(largest < _double(2.0**500), paddle.logical_or(largest > _double(2.0**-500), largest <= 0))
+    )
+    if len(sizes) == 1:
+        return largest
+    one, half, two = _double(1.0), _double(0.5), _double(2.0)
+    some = paddle.where(largest > 0, largest, one)
+    # The largest becomes 0.5 or more, and less than 1.
+    scale = _pow(two, -one - paddle.floor(paddle.log2(some)))
+    scale = paddle.where(some * scale >= one, scale * half, scale)
+    scale = paddle.where(some * scale < half, scale * two, scale)
+    total, lost, rounded = one, paddle.zeros([], "float64"), paddle.zeros([], "float64")
+    root = None
+    for size in [*sizes, None]:
+        if size is None:
+            root = paddle.sqrt(total - one + (lost + rounded))
+            made, rest = (-part for part in _square(root))
+        else:
+            made, rest = _square(size * scale)
+        more = total + made
+        lost, rounded, total = lost + rest, rounded + ((total - more) + made), more
+    root = root + (total - one + (lost + rounded)) / (two * root)
+    return paddle.where(largest > 0, root / scale, largest)
+
+
+def _of_table(values: list[int], at: Any) -> Any:
+    """One of the numbers; the graph fails where there is none there."""
+    check(paddle.logical_and(at >= 0, at < len(values)))
+    table = paddle.concat([paddle.full([1], value, "int64") for value in values])
+    return paddle.gather(table, at.reshape([1])).reshape([])
+
+
+def _of_int64(values: Iterable[int]) -> list[int]:
+    """Those in front of the first that a number of the graph may not be."""
+    return list(takewhile(lambda value: value < 2**62, values))
+
+
+def factorial(x: Any) -> Any:
+    """`math.factorial(x)`"""
+    return _of_table(_of_int64(math.factorial(n) for n in range(30)), x)
+
+
+def perm(x: Any, k: int) -> Any:
+    """`math.perm(x, k)`"""
+    return _falling(x, k, [1] * k)
+
+
+def comb(x: Any, k: int) -> Any:
+    """`math.comb(x, k)`"""
+    return _falling(x, k, range(1, k + 1))
+
+
+def _falling(x: Any, k: int, divisors: Iterable[int]) -> Any:
+    """`x * (x - 1) / 2 * (x - 2) / 3 ...`: each division leaves nothing over."""
+    made = paddle.ones([], "int64")
+    # The products grow from a factor of two on.
+    fits = [x >= 0]
+    for at, divisor in zip(range(k), divisors, strict=True):
+        about = paddle.abs(made.astype("float64") * (x - at).astype("float64"))
+        fits.append(about < _double(2.0**62))
+        made = made * (x - at)
+        if divisor > 1:
+            made = paddle.floor_divide(made, paddle.full([], divisor, "int64"))
+    check(paddle.stack(fits).all())
+    return made
+
+
+def comb_of(k: Any, n: int) -> Any:
+    """`math.comb(n, k)`"""
+    values = _of_int64(math.comb(n, at) for at in range(n + 1))
+    if len(values) <= n:
+        return _of_table(values, k)
+    return _of_table([*values, 0], least(k, paddle.full([], n + 1, "int64")))
+
+
+def _reached(x: Any, limits: Iterable[int]) -> Any:
+    """How many of the numbers this one is not below."""
+    reached = [(x >= paddle.full([], limit, "int64")).astype("int64") for limit in limits]
+    return paddle.add_n(reached)
+
+
+def bit_length(x: Any) -> Any:
+    """`x.bit_length()`"""
+    return _reached(paddle.abs(x), (2**bit for bit in range(63)))
+
+
+def bit_count(x: Any) -> Any:
+    """`x.bit_count()`"""
+    size, two = paddle.abs(x), paddle.full([], 2, "int64")
+    bits = []
+    for _ in range(63):
+        half = paddle.floor_divide(size, two)
+        bits.append(size - half * two)
+        size = half
+    return paddle.add_n(bits)
+
+
+def is_integer(x: Any) -> Any:
+    """`x.is_integer()` of a float"""
+    return paddle.logical_and(paddle.isfinite(x), equals(paddle.floor(x), x))
+
+
+def text_length(x: Any) -> Any:
+    """`len(str(x))` of a whole number"""
+    return _reached(paddle.abs(x), (10**digits for digits in range(1, 19))) + 1 + (x < 0).astype("int64")
+
+
+def copysign(x: Any, y: Any) -> Any:
+    """`math.copysign(x, y)`"""
+    return paddle.copysign(x, y)
+
+
+def fmod(x: Any, y: Any) -> Any:
+    """`math.fmod(x, y)`: with the sign of the first"""
+    check(paddle.logical_and(paddle.isfinite(x), differs(y, paddle.zeros([], "float64"))))
+    return paddle.copysign(paddle.remainder(paddle.abs(x), paddle.abs(y)), x)
+
+
+def atan2(x: Any, y: Any) -> Any:
+    """`math.atan2(x, y)`"""
+    return paddle.atan2(x, y)
+
+
+def isfinite(x: Any) -> Any:
+    """`math.isfinite(x)`"""
+    return paddle.isfinite(x)
+
+
+def isinf(x: Any) -> Any:
+    """`math.isinf(x)`"""
+    return paddle.isinf(x)
+
+
+def isnan(x: Any) -> Any:
+    """`math.isnan(x)`"""
+    return paddle.isnan(x)
 
 
 def round_to(x: Any, digits: int) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import paddle
 
+from .arithmetic import differs, equals  # noqa: F401
 from .control import check
 
 

@@ -163,3 +163,44 @@ def test_a_test_that_changes_something():
     with pytest.raises(sot.errors.GraphBreakError):
         static(paddle.ones([3]))
     assert seen == []
+
+
+def either_end(x, y):
+    if x > 1 or y is None or y > 1:
+        return x - 1
+    return x + 1
+
+
+def nested_ends(x, y):
+    if x > 0 and (y is None or (y > 2 and x < 3)) or (y is None and x < -2):
+        return x * 7
+    return x
+
+
+def in_a_loop(x, y):
+    rounds = 0
+    while x < 10 and (y is None or rounds < y) and rounds < 20:
+        x = x + 1
+        rounds += 1
+    return x
+
+
+def in_an_expression(x, y):
+    return x * 2 if (x > 1 or y is None) and not (y is not None and y > 5) else x
+
+
+def asserted(x, y):
+    assert x > -100 or y is None or y > 1
+    return x + 0
+
+
+@pytest.mark.parametrize("is_tensor", [False, True])
+@pytest.mark.parametrize("function", [either_end, nested_ends, in_a_loop, in_an_expression, asserted])
+def test_a_test_behind_one_that_is_known(function, is_tensor):
+    """Where `y is None` holds, `y > 1` is never asked, and raises nothing."""
+    translated = sot.to_static(function, full_graph=True)
+    for x in (-3, 0, 1, 2, 4, 7):
+        for y in (None, 1, 2, 3, 6):
+            y = paddle.to_tensor(y) if is_tensor and y is not None else y
+            assert translated(paddle.to_tensor(x), y).item() == function(paddle.to_tensor(x), y).item()
+    assert sot.stats(translated).graphs == sot.stats(translated).translations

@@ -16,10 +16,6 @@ CALLS = [(2, 3), (3, 5), (7, 7), (4, 4), (5, 2), (3, 8), (6, 5), (8, 3), (9, 6),
 
 # Not exported, and why.
 REFUSED = {
-    "math.hypot": "Python's digits are those of an algorithm of its own",
-    "math.comb": "a function that the program does not compute",
-    "bit_length": "a method of a number",
-    "text": "the length of a text of dims",
     "text_as_a_key": "the text of a dim as a key",
     "key_of_a_dict": "a dim as a key",
     "set_of_dims": "how many dims differ",
@@ -39,7 +35,7 @@ NOTHING_THERE = {
 # More than three translations over ten sizes, and why. Branches take one for each way.
 MORE_TRANSLATIONS = {
     **dict.fromkeys(("branch_on_both", "halved", "doubled", "any_of_dims", "recursive", "shape_in"), "ways"),
-    **dict.fromkeys(("bit_length", "numpy", "numpy.arange"), "a size in Python"),
+    **dict.fromkeys(("numpy", "numpy.arange"), "a size in Python"),
     **dict.fromkeys(("text", "text_as_a_key", "key_of_a_dict", "set_of_dims"), "a text or a key"),
     "early_return_of_a_loop": "a loop that `return` leaves",
     "gather of columns from the end": "Paddle infers no open dims of it",
@@ -160,6 +156,67 @@ def test_numbers_are_rounded_as_python_does(name, tmp_path):
         for columns in (1, 3, 4, 7):
             x = paddle.ones([rows, columns])
             equal(loaded(x), number(x))
+
+
+WHOLE = {
+    "comb": lambda n, m: float(math.comb(n, 3) + math.comb(n, 0)) + math.comb(5, m) * 1e5,
+    "perm": lambda n, m: float(math.perm(n, 2) + math.perm(m, 4) * 1000),
+    "factorial": lambda n, m: float(math.factorial(n) + math.factorial(m - 1)),
+    "bits": lambda n, m: float((n * m - 5).bit_length() * 100 + (m - n).bit_count()),
+    "is_integer": lambda n, m: float((n / m).is_integer()) + float(math.sqrt(n).is_integer()) * 2,
+    "texts": lambda n, m: float(len(f"{n - 3}x{m * 37}") + len(str(n * m)) * 100 + len(repr(n))),
+    "hypot": lambda n, m: math.hypot(n, m) + math.hypot(n / 3, m, 0.1) * 1e-3 + math.hypot(n - m),
+    "fmod": lambda n, m: math.fmod(n / 3, m / 7) + math.fmod(-n, m),
+    "copysign": lambda n, m: math.copysign(n, m - 3) + math.copysign(0.5, -n),
+    "atan2": lambda n, m: math.atan2(n - 3, m) + math.atan2(m, n - 7.5) * 10,
+    "questions": lambda n, m: float(math.isfinite(n / m)) + math.isinf(n) * 2 + math.isnan(n / m) * 4,
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_functions_of_numbers_are_pythons(name, tmp_path):
+    def number(x):
+        return x.astype("float64").sum() * 0 + WHOLE[name](x.shape[0], x.shape[1])
+
+    sot.save(number, str(tmp_path / "m"), input_spec=[InputSpec([None, None], "float32", "x")])
+    loaded = paddle.jit.load(str(tmp_path / "m"))
+    for rows in range(1, 20):
+        for columns in (1, 3, 4, 7, 12):
+            x = paddle.ones([rows, columns])
+            equal(loaded(x), number(x))
+
+
+FAILING = {
+    "factorial": lambda n: math.factorial(n - 3),
+    "comb": lambda n: math.comb(n - 3, 2),
+    "perm": lambda n: math.perm(n - 3, 0),
+    "fmod": lambda n: math.fmod(1.0, n - 2),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_functions_of_numbers_fail_where_python_raises(name, tmp_path):
+    def number(x):
+        return x.sum() * FAILING[name](x.shape[0])
+
+    sot.save(number, str(tmp_path / "m"), input_spec=[InputSpec([None, None], "float32", "x")])
+    loaded = paddle.jit.load(str(tmp_path / "m"))
+    equal(loaded(paddle.ones([5, 1])), number(paddle.ones([5, 1])))
+    with pytest.raises(ValueError):
+        number(paddle.ones([2, 1]))
+    with pytest.raises((ValueError, RuntimeError)):
+        loaded(paddle.ones([2, 1]))
+
+
+def test_large_numbers_of_choices_fail(tmp_path):
+    def number(x):
+        return x * math.comb(x.shape[0] * 10, 20)
+
+    sot.save(number, str(tmp_path / "m"), input_spec=[InputSpec([None], "float32", "x")])
+    loaded = paddle.jit.load(str(tmp_path / "m"))
+    equal(loaded(paddle.ones([4])), number(paddle.ones([4])))
+    with pytest.raises((ValueError, RuntimeError)):
+        loaded(paddle.ones([70]))
 
 
 ALIKE = {

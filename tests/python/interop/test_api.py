@@ -152,7 +152,7 @@ def test_full_graph_lists_every_reason():
         for _ in range(2):
             y = y * 2
             if y.sum() > 0:
-                y = y.numpy()[0] + x
+                y = y.numpy(False)[0] + x
             else:
                 y = y - x.tolist()[0]
         sot.graph_break("the last one")
@@ -174,7 +174,7 @@ def test_full_graph_lists_every_reason():
 
 def test_full_graph_lists_several_reasons_of_a_line():
     def function(x):
-        return x.numpy(), x.tolist(), x * 2
+        return x.numpy(False), x.tolist(), x * 2
 
     with pytest.raises(sot.GraphBreakError) as error:
         sot.to_static(function, full_graph=True)(paddle.ones([2]))

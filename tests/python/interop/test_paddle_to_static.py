@@ -108,11 +108,11 @@ def test_full_graph_raises_the_exceptions_of_the_function(kind, function):
 
 def test_full_graph_lists_the_reasons_where_there_are_others():
     def function(x):
-        if x.numpy()[0] > 5:
+        if x.tolist()[0] > 5:
             raise KeyError("b")
         return x
 
-    with pytest.raises(sot.GraphBreakError, match=r"numpy\(\)"):
+    with pytest.raises(sot.GraphBreakError, match=r"tolist\(\)"):
         sot.to_static(function, full_graph=True)(paddle.ones([1]))
 
 

@@ -1,5 +1,7 @@
 //! [`CapturedFlow`]: what captured branches and loops know of one another.
 
+use rustc_hash::FxHashSet;
+
 use crate::graph::{SymbolId, TensorMeta};
 use crate::simulator::branches::RefusedLoops;
 use crate::simulator::loops::LoopPlaces;
@@ -43,6 +45,11 @@ pub struct CapturedFlow {
     pub carried: Vec<SymbolId>,
     /// Numbers of the graph that are the same in each call.
     pub(in crate::simulator) known_numbers: KnownNumbers,
+    /// Arrays of NumPy that are what a tensor held, and their items: where NumPy warns, or has
+    /// digits of its own, it computes with them itself.
+    pub(in crate::simulator) read_arrays: FxHashSet<SymbolId>,
+    /// Those of them that are arrays without dims, and no scalars.
+    pub(in crate::simulator) arrays_without_dims: FxHashSet<SymbolId>,
     /// Lists that grew on a way that is not captured, and by what: see `grown_lists::note`.
     pub(in crate::simulator) grown: Vec<(VarId, TensorMeta)>,
     /// Loops over numbers of the graph that have been captured.
@@ -88,5 +95,8 @@ impl CapturedFlow {
         self.carried.truncate(mark.carried);
         self.decided.truncate(mark.decided);
         self.known_numbers.forget(symbols, statements);
+        for arrays in [&mut self.read_arrays, &mut self.arrays_without_dims] {
+            arrays.retain(|id| (id.0 as usize) < symbols);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! at two places. Each test is simulated once, under a branch on whether it is reached, and one
 //! branch at their end chooses the way.
 
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyBoolMethods};
 
 use crate::bytecode::stack_effect::effect as stack_effect;
 use crate::bytecode::{Code, Instr, flow};
@@ -261,8 +261,17 @@ pub fn holds(
 struct Edge {
     to: usize,
     reached: Option<SymbolId>,
-    test: SymbolId,
+    test: Outcome,
     holds: bool,
+}
+
+/// What a test answers.
+#[derive(Clone, Copy)]
+enum Outcome {
+    /// A number of the graph.
+    Symbol(SymbolId),
+    /// The same wherever it is reached.
+    Known(bool),
 }
 
 fn evaluate(
@@ -275,15 +284,18 @@ fn evaluate(
     // What is on the stack above that of the first jump: the middle of a comparison.
     let mut above: Vec<(usize, Vec<VarId>)> = Vec::new();
     for (at, test) in condition.tests.iter().enumerate() {
-        let (reached, symbol) = match at {
-            0 => (None, tensor_scalar::condition(t, value)?),
+        let (reached, outcome) = match at {
+            0 => (None, Outcome::Symbol(tensor_scalar::condition(t, value)?)),
             _ => {
-                let reached = reaches(t, &edges, test.start)?;
+                let Some(reached) = reaches(t, &edges, test.start)? else {
+                    // What would be asked in front of it is known.
+                    continue;
+                };
                 let found = above.iter().find(|(start, _)| *start == test.start);
                 let on_top = found.map_or_else(Vec::new, |(_, values)| values.clone());
-                let (symbol, left) = simulate(t, frame, reached, test, &on_top)?;
+                let (outcome, left) = simulate(t, frame, reached, test, &on_top)?;
                 above.extend([test.yes, test.no].map(|to| (to, left.clone())));
-                (Some(reached), symbol)
+                (Some(reached), outcome)
             }
         };
         // What is not reached does not hold.
@@ -291,34 +303,43 @@ fn evaluate(
             edges.push(Edge {
                 to,
                 reached,
-                test: symbol,
+                test: outcome,
                 holds,
             });
         }
     }
-    reaches(t, &edges, condition.yes)
+    match reaches(t, &edges, condition.yes)? {
+        Some(symbol) => Ok(symbol),
+        None => refuse(t, "one side of the branch never ends"),
+    }
 }
 
-/// Whether control gets to `place`.
-fn reaches(t: &mut Tracer<'_>, edges: &[Edge], place: usize) -> Step<SymbolId> {
+/// Whether control gets to `place`; `None` where it never does.
+fn reaches(t: &mut Tracer<'_>, edges: &[Edge], place: usize) -> Step<Option<SymbolId>> {
     let mut any: Option<SymbolId> = None;
     for edge in edges.iter().filter(|edge| edge.to == place) {
-        let mut taken = edge.test;
-        if !edge.holds {
-            taken = tensor_scalar::method(t, "logical_not", taken, Vec::new())?;
-            if let Some(reached) = edge.reached {
-                taken = tensor_scalar::method(t, "logical_and", reached, vec![Arg::Symbol(taken)])?;
+        let taken = match (edge.test, edge.reached) {
+            (Outcome::Known(known), _) if known != edge.holds => continue,
+            (Outcome::Known(_), Some(reached)) => reached,
+            (Outcome::Known(_), None) => return refuse(t, "the first test is known"),
+            (Outcome::Symbol(test), _) if edge.holds => test,
+            (Outcome::Symbol(test), reached) => {
+                let fails = tensor_scalar::method(t, "logical_not", test, Vec::new())?;
+                match reached {
+                    None => fails,
+                    Some(reached) => {
+                        let fails = vec![Arg::Symbol(fails)];
+                        tensor_scalar::method(t, "logical_and", reached, fails)?
+                    }
+                }
             }
-        }
+        };
         any = Some(match any {
             None => taken,
             Some(known) => tensor_scalar::method(t, "logical_or", known, vec![Arg::Symbol(taken)])?,
         });
     }
-    match any {
-        Some(symbol) => Ok(symbol),
-        None => refuse(t, "one side of the branch never ends"),
-    }
+    Ok(any)
 }
 
 /// The test under a branch on whether it is reached, where `on_top` is on the stack above that of
@@ -329,7 +350,7 @@ fn simulate(
     reached: SymbolId,
     test: &Test,
     on_top: &[VarId],
-) -> Step<(SymbolId, Vec<VarId>)> {
+) -> Step<(Outcome, Vec<VarId>)> {
     let depth = |by: isize| frame.stack.len().checked_add_signed(by);
     let (Some(before), Some(after)) = (depth(test.before), depth(test.after)) else {
         return refuse(t, "the condition reads a name that has no value");
@@ -365,6 +386,9 @@ fn simulate(
     let mut way = region::way(t, &side, mark, end, Some(held), &[], &[])?;
     if !way.cells.is_empty() || !way.changed.is_empty() {
         return refuse(t, "the condition has a side effect");
+    }
+    if let Some(known) = known(t, &way) {
+        return Ok(known);
     }
     t.graph.adopt(t.py, &mut way.cut)?;
     let no = PyBool::new(t.py, false).to_owned().into_any();
@@ -419,7 +443,36 @@ fn simulate(
             (Left::Made(_), []) => return refuse(t, "a test that is not one tensor"),
         }
     }
-    Ok((*symbol, values))
+    Ok((Outcome::Symbol(*symbol), values))
+}
+
+/// The same where Python knows the answer, and nothing is computed for it.
+fn known(t: &mut Tracer<'_>, way: &region::Way) -> Option<(Outcome, Vec<VarId>)> {
+    let mut left = Vec::new();
+    for piece in &way.stack {
+        let Piece::Same(id) = piece else {
+            return None;
+        };
+        left.push(*id);
+    }
+    let value = match &way.value {
+        Piece::Const(value) => value.bind(t.py).clone(),
+        Piece::Same(id) => t.const_value(*id)?,
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::Tensor(..)
+        | Piece::Number(_)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Maybe(_)
+        | Piece::Other(_) => return None,
+    };
+    let answer = value.cast_exact::<PyBool>().ok()?.is_true();
+    way.cut
+        .statements
+        .is_empty()
+        .then_some((Outcome::Known(answer), left))
 }
 
 /// What a test leaves on the stack.

@@ -1,5 +1,6 @@
 //! Branches and loops on tensors that become nested graphs.
 
+pub(in crate::simulator) mod attributes;
 pub(in crate::simulator) mod branches;
 pub mod captured_flow;
 pub mod conditions;

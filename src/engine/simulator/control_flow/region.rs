@@ -10,6 +10,7 @@ use crate::graph::{Arg, Callee, Region, Statement, SymbolId, SymbolKind};
 use crate::simulator::tracer::function_graph::Cut;
 use crate::variables::{CellVar, Kind, TensorVar, VarId, Variable};
 
+use crate::simulator::control_flow::attributes;
 use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::loops;
 use crate::simulator::opcode_executor;
@@ -137,14 +138,21 @@ pub fn way(
             (Kind::Tensor(old), Kind::Tensor(new)) if own && old.view.is_none() => {
                 contents.push((id, Piece::Tensor(new.symbol, None)));
             }
+            (Kind::Object(_) | Kind::Lazy, Kind::Object(_))
+            | (Kind::Layer(_) | Kind::Lazy, Kind::Layer(_))
+                if now.mutated =>
+            {
+                let kinds = (&old.kind, &now.kind);
+                match attributes::written(t, kinds, &mark, &mut seen) {
+                    Some(written) => contents.push((id, written)),
+                    None => return refuse_change(t, id, &now.kind),
+                }
+            }
             // The iterator of a loop that ends in here.
             _ if owned.contains(&id) && !frame.stack.contains(&id) => {}
             // What it is became known.
             (Kind::Lazy | Kind::Cell(CellVar::Unread), _) if !now.mutated => {}
-            _ => {
-                let what = crate::simulator::call::describe(t, id, &now.kind);
-                return refuse(t, format!("{what} is changed inside"));
-            }
+            _ => return refuse_change(t, id, &now.kind),
         }
     }
     let value = phi::piece(t, value, &mark, &mut seen);
@@ -172,6 +180,11 @@ pub fn way(
     })
 }
 
+fn refuse_change<T>(t: &mut Tracer<'_>, id: VarId, kind: &Kind) -> Step<T> {
+    let what = crate::simulator::call::describe(t, id, kind);
+    refuse(t, format!("{what} is changed inside"))
+}
+
 /// Stops where the gradient of a call inside is selected rows: that of an operation with nested
 /// graphs is dense.
 pub fn refuse_selected_rows(t: &Tracer<'_>, cut: &Cut) -> Step<()> {
@@ -194,7 +207,7 @@ pub fn change_tensor(t: &mut Tracer<'_>, id: VarId, symbol: SymbolId) {
 }
 
 /// Puts another item into a list or dict of the frame, which has as many items as before, or into a
-/// cell.
+/// cell, or makes an attribute another one.
 pub fn change_item(t: &mut Tracer<'_>, id: VarId, at: usize, item: VarId) {
     t.vars.mutate(id, |var| {
         let known = if let Kind::List(items) = &mut var.kind {
@@ -205,6 +218,7 @@ pub fn change_item(t: &mut Tracer<'_>, id: VarId, at: usize, item: VarId) {
             *cell = CellVar::Full(item);
             None
         } else {
+            attributes::change(&mut var.kind, at, item);
             None
         };
         if let Some(known) = known {
@@ -223,7 +237,7 @@ pub fn item(t: &mut Tracer<'_>, id: VarId, at: usize) -> Option<VarId> {
     } else if let Kind::Cell(CellVar::Full(content)) = kind {
         Some(*content)
     } else {
-        None
+        attributes::at(kind, at)
     }
 }
 

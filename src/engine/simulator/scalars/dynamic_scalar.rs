@@ -222,7 +222,7 @@ fn stays_small(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) 
     })
 }
 
-/// Not a method, which has an object of its own.
+/// Not a method of an object, which is another each time; one of `int` or `float` is none of those.
 fn is_of_module(function: &Bound<'_, PyAny>) -> bool {
     let of_module = |function: &Bound<'_, PyCFunction>| {
         let owner = function.getattr("__self__");
@@ -232,7 +232,8 @@ fn is_of_module(function: &Bound<'_, PyAny>) -> bool {
         Ok(function) => of_module(function),
         Err(_) => {
             let py = function.py();
-            function.is(py.get_type::<PyInt>()) || function.is(py.get_type::<PyFloat>())
+            let classes = [py.get_type::<PyInt>(), py.get_type::<PyFloat>()];
+            classes.iter().any(|class| function.is(class)) || number_functions::is_method(function)
         }
     }
 }

@@ -6,7 +6,7 @@
 //! function.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyString};
+use pyo3::types::{PyFloat, PyInt, PyString};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, DType, SymbolId};
@@ -14,7 +14,7 @@ use crate::obj::Obj;
 use crate::ops::{ASTYPE, CLONE, DETACH};
 use crate::reason::BreakId;
 use crate::tracker::number::Type;
-use crate::variables::{Kind, NumberVar, TensorVar, VarId};
+use crate::variables::{Kind, NumberVar, TensorVar, VarId, protocol};
 
 use crate::simulator::{
     Step, Tracer, dynamic_scalar, graph_arrays, grown_lists, program_numbers, shape_rules,
@@ -145,6 +145,45 @@ pub fn of(t: &mut Tracer<'_>, value: VarId, to: To) -> Step<Option<VarId>> {
         symbol = tensor_scalar::method(t, CLONE, symbol, Vec::new())?;
     }
     Ok(Some(variable(t, symbol)))
+}
+
+/// `x.item(at)` and `x.item(row, column)` of places that are known; `None` of others, and where
+/// there is no such item.
+pub fn at(t: &mut Tracer<'_>, tensor: VarId, places: &[VarId]) -> Step<Option<VarId>> {
+    let dims = tensors::meta_of(t, tensor).map(|meta| meta.shape);
+    let Some(dims) = dims.filter(|_| t.options.capture_control_flow && !places.is_empty()) else {
+        return Ok(None);
+    };
+    let mut at = Vec::with_capacity(dims.len());
+    for place in places {
+        match t
+            .const_value(*place)
+            .filter(|it| it.is_exact_instance_of::<PyInt>())
+        {
+            Some(place) => at.push(place.extract::<i64>().unwrap_or(-1)),
+            None => return Ok(None),
+        }
+    }
+    // Of all items in a row.
+    if let [mut left] = at[..] {
+        at.clear();
+        for dim in dims.iter().rev() {
+            at.insert(0, left.checked_rem(*dim).unwrap_or(-1));
+            left = left.checked_div(*dim).unwrap_or(-1);
+        }
+        if left != 0 {
+            return Ok(None);
+        }
+    }
+    let fits =
+        at.len() == dims.len() && at.iter().zip(&dims).all(|(at, dim)| (0..*dim).contains(at));
+    if !fits || tensors::is_users(t, "__getitem__") {
+        return Ok(None);
+    }
+    let key = at.into_iter().map(|at| t.int(at)).collect();
+    let key = t.add(Kind::Tuple(key, None));
+    let item = protocol::get_item(t, tensor, key)?;
+    of(t, item, To::Item)
 }
 
 /// Whole numbers of the graph are smaller when they become such: sums and products of them are

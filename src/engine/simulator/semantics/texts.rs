@@ -7,12 +7,16 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyString, PyTuple};
 
+use crate::bytecode::BinOp;
 use crate::frame::OPERATOR;
 use crate::graph::{DType, TensorMeta};
+use crate::tracker::number::Type;
 use crate::variables::{Kind, TextPart, VarId};
 
 use crate::simulator::tracer::is_plain_constant;
-use crate::simulator::{Step, Tracer, dynamic_scalar, fold, item, provenance};
+use crate::simulator::{
+    Step, Tracer, dynamic_scalar, fold, item, operators, program_numbers, provenance,
+};
 
 /// A builtin that shows a value.
 pub const REPR: &str = "repr";
@@ -85,6 +89,58 @@ fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> St
         }
     }
     Ok(true)
+}
+
+/// `len()` of a text of which the program computes the numbers; `None` where it has other parts.
+pub fn len_of(t: &mut Tracer<'_>, text: VarId) -> Step<Option<VarId>> {
+    let Kind::Text(parts) = t.kind(text).clone() else {
+        return Ok(None);
+    };
+    let mut known = 0;
+    let mut total = None;
+    for part in parts.iter() {
+        let number = match part {
+            TextPart::Text(text) => match t.const_str(*text) {
+                Some(text) => {
+                    known += text.chars().count() as i64;
+                    continue;
+                }
+                None => return Ok(None),
+            },
+            TextPart::Shown(function, args) => match args[..] {
+                [number] if shows_plainly(t, *function) => number,
+                _ => return Ok(None),
+            },
+        };
+        let is_whole = program_numbers::numbers_class(t, number) == Some(Type::Int);
+        if !is_whole || !program_numbers::is_of_graph(t, number) {
+            return Ok(None);
+        }
+        let Some(symbol) = program_numbers::as_tensor(t, number, DType::Int64)? else {
+            return Ok(None);
+        };
+        let len = program_numbers::apply(t, "text_length", &[symbol])?;
+        total = Some(match total {
+            Some(total) => operators::binary(t, BinOp::Add, false, total, len)?,
+            None => len,
+        });
+    }
+    let known = t.int(known);
+    match total {
+        Some(total) => operators::binary(t, BinOp::Add, false, total, known).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Whether a function shows a whole number in decimal.
+fn shows_plainly(t: &mut Tracer<'_>, function: VarId) -> bool {
+    let plain = ["str", REPR, ASCII, FORMAT];
+    let function = t.value(function);
+    function.is_some_and(|function| {
+        plain
+            .iter()
+            .any(|name| provenance::is_builtin(&function, name))
+    })
 }
 
 /// Exact texts in a row, of which some differ between calls; `None` where none does, or one is

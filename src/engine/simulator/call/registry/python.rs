@@ -22,7 +22,8 @@ use crate::simulator::builtins::{
 use crate::simulator::containers::{deques, proxies};
 use crate::simulator::variables::kinds::{RANGE, SLICE, SUPER};
 use crate::simulator::{
-    attributes, contexts, exceptions, format, grown_lists, item, iterate, objects, printing, truth,
+    attributes, contexts, exceptions, format, grown_lists, item, iterate, objects, printing, texts,
+    truth,
 };
 use crate::variables::{Kind, ObjectVar, protocol};
 
@@ -69,6 +70,9 @@ pub(super) const ROWS: &[Row] = &[
             one(t, a, k, |t, x| {
                 if let Some(rows) = grown_lists::len_of(t, x)? {
                     return Ok(rows);
+                }
+                if let Some(len) = texts::len_of(t, x)? {
+                    return Ok(len);
                 }
                 let len = truth::len(t, x)?;
                 Ok(t.int(len))

@@ -1,8 +1,9 @@
-//! What lists, dicts and tensors of the frame are behind both ways of a branch.
+//! What lists, dicts, tensors and attributes are behind both ways of a branch.
 
 use crate::graph::SymbolId;
+use crate::simulator::control_flow::attributes;
 use crate::simulator::grown_lists;
-use crate::simulator::phi::{self, Joined, Merge, Piece};
+use crate::simulator::phi::{self, Joined, Merge, Piece, refuse};
 use crate::simulator::region::change_tensor;
 use crate::simulator::{Step, Tracer};
 use crate::variables::{Kind, VarId};
@@ -37,7 +38,18 @@ pub(super) fn contents_of_both(
                 None => phi::unchanged(t, id),
             }
         };
-        let (a, b) = (of(t, first), of(t, second));
+        let (a, b) = if let Kind::Object(_) | Kind::Layer(_) = t.kind(id) {
+            let [first, second] = [first, second].map(|way| {
+                let found = way.iter().find(|(known, _)| *known == id);
+                found.and_then(|(_, piece)| attributes::of(piece))
+            });
+            match attributes::on_both(t, id, first, second) {
+                Some([a, b]) => (a, b),
+                None => return refuse(t, "an attribute that only one side sets"),
+            }
+        } else {
+            (of(t, first), of(t, second))
+        };
         if let (Piece::List(a, _), Piece::List(b, _)) = (&a, &b) {
             let cuts = &merge.cuts;
             grown_lists::note(t, id, a, b, |symbol| cuts[1].meta(symbol).cloned());
@@ -61,7 +73,15 @@ pub(super) fn before_change(
 }
 
 /// Makes a list, dict or tensor of the frame what it is behind captured control flow.
-pub(super) fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[SymbolId]) {
+pub(super) fn change(
+    t: &mut Tracer<'_>,
+    id: VarId,
+    joined: &Joined,
+    made: &[SymbolId],
+) -> Step<()> {
+    if let (Kind::Object(_) | Kind::Layer(_), Joined::Dict(items)) = (t.kind(id), joined) {
+        return attributes::write(t, id, items, made);
+    }
     match joined {
         Joined::Output(at) => {
             let symbol = made[*at];
@@ -80,10 +100,10 @@ pub(super) fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[Sym
         }
         Joined::Dict(_) => {
             let Some(like) = phi::variable(t, joined, made) else {
-                return;
+                return Ok(());
             };
             let Kind::Dict(like) = t.kind(like).clone() else {
-                return;
+                return Ok(());
             };
             t.vars.mutate(id, |var| {
                 if let Kind::Dict(dict) = &mut var.kind {
@@ -99,4 +119,5 @@ pub(super) fn change(t: &mut Tracer<'_>, id: VarId, joined: &Joined, made: &[Sym
         | Joined::Maybe(_)
         | Joined::Tuple(..) => {}
     }
+    Ok(())
 }

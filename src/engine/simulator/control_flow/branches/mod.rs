@@ -66,6 +66,10 @@ pub fn branch(
             }
         }
         let Some(found) = loops::at_branch(frame, at, yes.pc, no.pc) else {
+            // The other way is never gone.
+            if let Some(flow) = rounds::go_where_known(t, frame, value, &yes, &no) {
+                return Ok(flow);
+            }
             return choose(t, frame, at, value, yes, no);
         };
         let state = rounds::LoopState::of(t, &yes, at);
@@ -409,7 +413,7 @@ fn one_of(
     };
     apply(t, frame, &made, &locals, &stack, &cells);
     for (id, joined) in &changed {
-        change(t, *id, joined, &made);
+        change(t, *id, joined, &made)?;
     }
     let result = result.and_then(|result| phi::variable(t, &result, &made));
     Ok(match (end, result) {

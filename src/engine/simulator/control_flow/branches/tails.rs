@@ -111,8 +111,11 @@ pub fn hides_containers(t: &Tracer<'_>, ways: [&Way; 2]) -> bool {
         && t.exceptions.raised.is_empty()
         && t.left_behind.is_empty()
         && !t.changes_what_exists();
-    let plain =
-        |way: &&Way| way.end == End::Return && way.cells.is_empty() && is_plain(t, &way.value);
+    let is_new = |(id, _): &(VarId, Piece)| t.vars.get(*id).source.is_none();
+    let plain = |way: &&Way| {
+        let leaves = way.end == End::Return && is_plain(t, &way.value);
+        leaves && way.cells.is_empty() && way.changed.iter().all(is_new)
+    };
     alone && ways.iter().all(plain)
 }
 

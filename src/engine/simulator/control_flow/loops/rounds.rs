@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::graph::SymbolId;
 use crate::obj::Obj;
+use crate::simulator::control_flow::attributes;
 use crate::simulator::loop_return::{self, Answer, Leaf, Returns};
 use crate::simulator::phi::{self, Piece, refuse};
 use crate::simulator::region::{self, End};
@@ -226,6 +227,12 @@ impl Captured<'_> {
                     }
                     tensors.push(of);
                     vec![(None, Piece::Tensor(symbol, None))]
+                }
+                (Piece::Same(_), Piece::Dict(now))
+                    if let Some(places) = attributes::places(t, of, &now) =>
+                {
+                    let pieces = now.into_iter().map(|(.., piece)| piece);
+                    places.into_iter().map(Some).zip(pieces).collect()
                 }
                 (before, now) => {
                     if let (Piece::List(before, _), Piece::List(now, _)) = (&before, &now) {

@@ -8,9 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::graph::{Arg, Callee, Statement, SymbolId};
-use crate::obj::Obj;
-use crate::simulator::Tracer;
+use crate::frame::PADDLE;
+use crate::graph::{Arg, Callee, DType, Statement, SymbolId};
+use crate::obj::{Obj, is_attr};
+use crate::simulator::dynamic_scalar::tensor_of;
+use crate::simulator::{Tracer, graph_arrays};
+use crate::tracker::number::Value;
 use crate::variables::VarId;
 
 /// Most operations that one is computed with.
@@ -78,6 +81,12 @@ impl KnownNumbers {
             if !made.iter().any(|id| wanted.contains(id)) {
                 continue;
             }
+            if let ([made], Some(size)) = (&made[..], size_of(t, statement)) {
+                wanted.remove(made);
+                self.values.insert(*made, size);
+                self.newest = self.newest.max(made.0);
+                continue;
+            }
             if chosen.len() == MOST || !is_small_and_pure(t, statement, &made) {
                 return None;
             }
@@ -115,7 +124,10 @@ pub(in crate::simulator) fn truth(t: &mut Tracer<'_>, value: VarId) -> Option<bo
     if let Some(value) = t.const_value(value) {
         return value.is_truthy().ok();
     }
-    let (symbol, is_number) = t.kind(value).form().symbol()?;
+    let (symbol, is_number) = match graph_arrays::meta(t, value) {
+        Some((symbol, _)) => (symbol, true),
+        None => t.kind(value).form().symbol()?,
+    };
     if !t.options.kept_open.is_empty() {
         // Nothing is to be unrolled.
         return None;
@@ -132,6 +144,24 @@ pub(in crate::simulator) fn truth(t: &mut Tracer<'_>, value: VarId) -> Option<bo
         true => found.ne(0).ok(),
         false => found.is_truthy().ok(),
     }
+}
+
+/// The number of items of a tensor whose dims are known, as `x.numel()` and `paddle.numel(x)` make
+/// it.
+fn size_of(t: &Tracer<'_>, statement: &Statement) -> Option<Obj> {
+    let asks = match &statement.callee {
+        Callee::Method(name) => &**name == "numel",
+        Callee::Api(function) => is_attr(function.bind(t.py), PADDLE, "numel"),
+        Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => false,
+    };
+    let ([Arg::Symbol(of)], [], true) = (&statement.args[..], &statement.kwargs[..], asks) else {
+        return None;
+    };
+    let meta = t.graph.meta(*of).filter(|meta| meta.is_static())?;
+    let product = |size: i64, dim: &i64| size.checked_mul(*dim);
+    let size = meta.shape.iter().try_fold(1, product)?;
+    let made = tensor_of(t.py, Value::Int(size), DType::Int64).ok()?;
+    Some(Obj::from(made))
 }
 
 /// Whether it computes a few numbers and does nothing else.

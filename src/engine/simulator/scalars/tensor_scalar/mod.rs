@@ -25,20 +25,20 @@ use crate::variables::{Kind, VarId};
 use crate::simulator::item;
 use crate::simulator::phi::refuse;
 use crate::simulator::subclasses::refuse_own;
-use crate::simulator::{Kwargs, Step, Tracer};
-use crate::simulator::{arguments, dynamic_scalar, printing, tensors};
+use crate::simulator::{Kwargs, Step, Tracer, arguments, dynamic_scalar, printing, tensors};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
 pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
     let is_of_graph = matches!(t.kind(value), Kind::Tensor(_))
         || item::symbol(t, value).is_some()
+        || graph_arrays::is_condition(t, value)
         || program_numbers::is_of_dims(t, value) && !program_numbers::is_assumed(t, value);
     t.options.capture_control_flow && is_of_graph
 }
 
 /// `bool(value)` as a 0-d tensor of the graph.
 pub fn condition(t: &mut Tracer<'_>, value: VarId) -> Step<SymbolId> {
-    let value = program_numbers::lowered(t, value)?;
+    let value = graph_arrays::condition(t, value)?;
     refuse_own(t, value, &["__bool__"])?;
     let Some((mut symbol, is_number)) = t.kind(value).form().symbol() else {
         return refuse(t, "the condition is not a tensor");
@@ -437,6 +437,7 @@ pub fn less(t: &mut Tracer<'_>, number: VarId, step: i64) -> Step<Option<VarId>>
 
 /// `operator.index(value)` of a constant or a tensor.
 pub fn index(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
+    let value = graph_arrays::as_place(t, value)?;
     if let Kind::Int(_) = t.kind(value) {
         return match dynamic_scalar::place(t, value)? {
             Some(symbol) => Ok(t.add(Kind::SymNumber(symbol))),

@@ -25,11 +25,13 @@ pub fn computes_dims(t: &Tracer<'_>) -> bool {
     t.options.capture_control_flow && !t.options.varies.guards_outcomes
 }
 
-/// Whether this is a number made of open dims that the program computes.
+/// Whether this is a number made of open dims that the program computes: in exports, and in calls
+/// where only the program knows the dims.
 pub fn is_of_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
-    computes_dims(t)
+    let is_made = t.options.capture_control_flow
         && (matches!(t.kind(id), Kind::Float(NumberVar::Made(..)))
-            || matches!(t.kind(id), Kind::Int(_)) && arguments::depends_on_dims(t, id))
+            || matches!(t.kind(id), Kind::Int(_)) && arguments::depends_on_dims(t, id));
+    is_made && (computes_dims(t) || !dynamic_scalar::is_known_to_guards(t, id))
 }
 
 /// Whether the program computes this number.

@@ -39,7 +39,7 @@ pub use lookup::{guard_type_attr, inherits, lookup, own_class, tells_class};
 pub(in crate::simulator) use store::{
     delete_of_instance, set_on_function, set_on_instance, set_on_module, set_on_tensor,
 };
-pub use store::{set_on_layer, set_plainly, write};
+pub use store::{set_on_layer, set_plainly, write, write_as};
 
 /// `obj.name`
 pub fn get(t: &mut Tracer<'_>, obj: VarId, name: &str) -> Step<VarId> {

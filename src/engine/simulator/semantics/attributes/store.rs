@@ -265,6 +265,17 @@ pub fn write(t: &mut Tracer<'_>, obj: VarId, name: &str, value: Option<VarId>) -
     write_through(t, obj, name, value, false)
 }
 
+/// `obj.name = value`, as such a write; `registers`: through `Layer.__setattr__`.
+pub fn write_as(
+    t: &mut Tracer<'_>,
+    obj: VarId,
+    name: &str,
+    value: VarId,
+    registers: bool,
+) -> Step<()> {
+    write_through(t, obj, name, Some(value), registers)
+}
+
 fn write_through(
     t: &mut Tracer<'_>,
     obj: VarId,

@@ -10,7 +10,7 @@ use crate::ops::{CLONE, VIEW, WHERE};
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{
-    Kwargs, Step, Tracer, alias_analysis, device, inplace, item, numpy_scalars,
+    Kwargs, Step, Tracer, alias_analysis, device, graph_arrays, inplace, item, numpy_scalars,
 };
 use crate::variables::{Kind, VarId};
 
@@ -147,6 +147,16 @@ pub fn method(
     if name == "item" && args.is_empty() && kwargs.is_empty() {
         if let Some(number) = item::of(t, tensor, item::To::Item)? {
             return Ok(number);
+        }
+    }
+    if name == "item" && kwargs.is_empty() {
+        if let Some(number) = item::at(t, tensor, args)? {
+            return Ok(number);
+        }
+    }
+    if name == "numpy" && args.is_empty() && kwargs.is_empty() {
+        if let Some(array) = graph_arrays::of_tensor(t, tensor)? {
+            return Ok(array);
         }
     }
     if name == "contiguous" && args.is_empty() && kwargs.is_empty() {

@@ -1,14 +1,18 @@
 //! Numbers that differ between calls.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyFloat, PyInt, PyType};
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::frame::OPERATOR;
 use crate::graph::{Arg, DType, SymbolId};
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
-use crate::simulator::{Step, Tracer, arguments, dynamic_scalar, operators, program_numbers};
+use crate::simulator::{
+    Kwargs, Step, Tracer, arguments, dynamic_scalar, fold, number_functions, operators,
+    program_numbers,
+};
+use crate::tracker::number::Type;
 
 use crate::simulator::variables::answers::{Exports, Finalizer, Form, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
@@ -77,6 +81,21 @@ impl Protocol for SymNumber {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn has_method(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<bool> {
+        Ok(method_of(t, id, name).is_some())
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        call_method(t, id, name, args, kwargs)
     }
 
     fn truth(&self, t: &mut Tracer<'_>, _: VarId) -> Step<bool> {
@@ -157,6 +176,21 @@ impl Protocol for Int {
         Finalizer::Nothing
     }
 
+    fn has_method(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<bool> {
+        Ok(method_of(t, id, name).is_some())
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        call_method(t, id, name, args, kwargs)
+    }
+
     fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
         number_truth(t, id)
     }
@@ -213,6 +247,21 @@ impl Protocol for Float {
         Finalizer::Nothing
     }
 
+    fn has_method(&self, t: &mut Tracer<'_>, id: VarId, name: &str) -> Step<bool> {
+        Ok(method_of(t, id, name).is_some())
+    }
+
+    fn method(
+        &self,
+        t: &mut Tracer<'_>,
+        id: VarId,
+        name: &str,
+        args: &[VarId],
+        kwargs: &Kwargs,
+    ) -> Step<VarId> {
+        call_method(t, id, name, args, kwargs)
+    }
+
     fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
         number_truth(t, id)
     }
@@ -232,6 +281,33 @@ impl Protocol for Float {
             Ok(Exports::Nothing)
         }
     }
+}
+
+/// The method of its class, where that is `int` or `float`.
+fn method_of<'py>(t: &mut Tracer<'py>, id: VarId, name: &str) -> Option<Bound<'py, PyAny>> {
+    let class = t.type_of(id)?;
+    let of = if class.is(t.py.get_type::<PyInt>()) {
+        Type::Int
+    } else if class.is(t.py.get_type::<PyFloat>()) {
+        Type::Float
+    } else {
+        return None;
+    };
+    number_functions::method_of(t.py, of, name)
+}
+
+fn call_method(
+    t: &mut Tracer<'_>,
+    id: VarId,
+    name: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let Some(method) = method_of(t, id, name) else {
+        return t.stop(BreakId::UnsupportedCall, format!("method {name}"));
+    };
+    let args: Vec<VarId> = [id].iter().chain(args).copied().collect();
+    fold::call_object(t, &method, &args, kwargs)
 }
 
 /// Pushes what is computed of others.

@@ -1,14 +1,16 @@
-//! Scalars and arrays of NumPy that the program computes of open dims: `np.ceil(n / 2)`.
+//! Scalars and arrays of NumPy that the program computes of open dims: `np.ceil(n / 2)`; and those
+//! that are what a tensor holds: `x.numpy()[0] > 0`.
 //!
 //! Each is a tensor of the same dims and dtype, and nothing writes to it. Which dtype an answer
 //! has, NumPy says itself: its function is called on samples of the classes of the arguments.
 
 mod functions;
+mod questions;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::bytecode::{BinOp, CmpOp};
+use crate::bytecode::BinOp;
 use crate::frame::Modules;
 use crate::graph::{Arg, DType, SymbolId, TensorMeta};
 use crate::obj::Obj;
@@ -18,11 +20,12 @@ use crate::tracker::number::Type;
 use crate::variables::{IterVar, Kind, TensorVar, VarId};
 
 use crate::simulator::variables::protocol;
-use crate::simulator::{Kwargs, Step, Tracer, arrays, comparisons, item, numpy_scalars, tensors};
+use crate::simulator::{Kwargs, Step, Tracer, arrays, item, numpy_scalars, tensors};
 
 use super::program_numbers::{as_tensor, numbers_class};
 pub use functions::{binary, binary_of_known, call, negative};
 use functions::{dtype_of, is_reduction, reduction};
+pub use questions::{compare, condition, is_condition, of_tensor};
 
 /// Methods of scalars and arrays.
 const METHODS: &str = "astype item max min prod sum";
@@ -35,16 +38,23 @@ pub fn meta(t: &mut Tracer<'_>, id: VarId) -> Option<(SymbolId, TensorMeta)> {
     t.graph.meta(symbol).cloned().map(|meta| (symbol, meta))
 }
 
-/// A scalar as the number of the graph that `int()` or `float()` of it is; others as they are.
+/// A scalar as the number of the graph that `int()`, `float()` or `bool()` of it is; others as they
+/// are.
 pub fn lowered(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
     let Some((symbol, meta)) = meta(t, id).filter(|(_, meta)| meta.shape.is_empty()) else {
         return Ok(id);
     };
-    let dtype = if meta.dtype.is_whole() {
+    let dtype = if meta.dtype == DType::Bool {
+        DType::Bool
+    } else if meta.dtype.is_whole() {
         DType::Int64
     } else {
         DType::Float64
     };
+    if meta.dtype == DType::Int64 && t.flow.read_arrays.contains(&symbol) {
+        let size = item::cast(t, symbol, DType::Float64)?;
+        item::is_small(t, size)?;
+    }
     let symbol = item::cast(t, symbol, dtype)?;
     Ok(item::variable(t, symbol))
 }
@@ -56,7 +66,7 @@ pub fn as_place(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
         return Ok(t.constant(&known));
     }
     match meta(t, id) {
-        Some((_, meta)) if meta.dtype == DType::Int64 => lowered(t, id),
+        Some((_, meta)) if matches!(meta.dtype, DType::Int32 | DType::Int64) => lowered(t, id),
         _ => Ok(id),
     }
 }
@@ -81,7 +91,10 @@ fn taken(dtype: &Bound<'_, PyAny>) -> Option<DType> {
 fn sample<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> {
     let py = t.py;
     let numpy = py.numpy()?;
-    if let Some((_, meta)) = meta(t, id) {
+    if let Some((symbol, meta)) = meta(t, id) {
+        if meta.dtype == DType::Bool || t.flow.read_arrays.contains(&symbol) {
+            return Ok(None);
+        }
         let dims = PyTuple::new(py, meta.shape.iter().map(|_| 1))?;
         let made = numpy.call_method1("ones", (dims, meta.dtype.as_str()))?;
         return Ok(Some(made.get_item(PyTuple::empty(py))?));
@@ -174,29 +187,6 @@ fn apply(t: &mut Tracer<'_>, name: &str, args: Vec<Arg>) -> Step<SymbolId> {
     }
 }
 
-/// A comparison of scalars and numbers.
-pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
-    let (left, right) = (comparable(t, a)?, comparable(t, b)?);
-    match (left, right) {
-        (Some(left), Some(right)) => comparisons::compare(t, op, left, right).map(Some),
-        _ => refuse(t, "a comparison"),
-    }
-}
-
-fn comparable(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
-    let exact = match meta(t, id) {
-        Some((_, meta)) => {
-            let exact = matches!(meta.dtype, DType::Int64 | DType::Float64);
-            exact && meta.shape.is_empty()
-        }
-        None => numbers_class(t, id).is_some(),
-    };
-    match exact {
-        true => lowered(t, id).map(Some),
-        false => Ok(None),
-    }
-}
-
 /// A plain tensor of the same numbers.
 pub fn as_plain_tensor(t: &mut Tracer<'_>, symbol: SymbolId) -> VarId {
     t.add(Kind::Tensor(TensorVar {
@@ -211,6 +201,9 @@ pub fn operand(t: &mut Tracer<'_>, op: Option<BinOp>, tensor: VarId, id: VarId) 
     let Some((symbol, meta)) = meta(t, id) else {
         return Ok(id);
     };
+    if t.flow.arrays_without_dims.contains(&symbol) {
+        return refuse(t, "an operator with a tensor");
+    }
     let wanted = tensors::meta_of(t, tensor).map(|meta| meta.dtype);
     let (Some(wanted), true) = (wanted, numpy_scalars::defer_to_tensors(t.py)?) else {
         return refuse(t, "an operator with a tensor");
@@ -233,7 +226,11 @@ pub fn operand(t: &mut Tracer<'_>, op: Option<BinOp>, tensor: VarId, id: VarId) 
             lowered(t, id)
         }
         (DType::Int32 | DType::Int64, op) if floating && op != Some(BinOp::Pow) => lowered(t, id),
-        (DType::Int64, Some(BinOp::Add | BinOp::Sub | BinOp::Mul)) if wanted == DType::Int64 => {
+        // Whole numbers take the dtype of the tensor.
+        (DType::Int32 | DType::Int64, Some(BinOp::Add | BinOp::Sub | BinOp::Mul))
+            if matches!(wanted, DType::Int32 | DType::Int64) =>
+        {
+            let symbol = item::cast(t, symbol, wanted)?;
             Ok(as_plain_tensor(t, symbol))
         }
         _ => refuse(t, "such an operator with a tensor"),
@@ -313,10 +310,18 @@ pub fn get_item(t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
     }
     let plain = as_plain_tensor(t, symbol);
     let item = protocol::get_item(t, plain, key)?;
-    match t.kind(item).tensor().map(|tensor| tensor.symbol) {
-        Some(symbol) => Ok(t.add(Kind::GraphArray(symbol))),
-        None => refuse(t, "such an item"),
+    let Some(made) = t.kind(item).tensor().map(|tensor| tensor.symbol) else {
+        return refuse(t, "such an item");
+    };
+    let item = t.add(Kind::GraphArray(made));
+    if t.flow.read_arrays.contains(&symbol) {
+        t.flow.read_arrays.insert(made);
+        // An array that shares its numbers with the other one.
+        if t.graph.meta(made).is_none_or(|meta| !meta.shape.is_empty()) {
+            t.only_the_interpreter_makes(item);
+        }
     }
+    Ok(item)
 }
 
 /// Whether one has a method or an attribute that is simulated.
@@ -357,10 +362,7 @@ pub fn method(
 ) -> Step<VarId> {
     let answer = match (name, args, kwargs) {
         ("astype", [dtype], []) => match dtype_of(t, *dtype)? {
-            Some(dtype) => {
-                let symbol = tensor(t, id, dtype)?;
-                symbol.map(|symbol| t.add(Kind::GraphArray(symbol)))
-            }
+            Some(dtype) => cast(t, id, dtype)?,
             None => None,
         },
         (_, [], []) if is_reduction(name) => {
@@ -368,7 +370,10 @@ pub fn method(
             reduction(t, &function, name, id)?
         }
         // `item()`
-        (_, [], []) => Some(lowered(t, id)?).filter(|number| *number != id),
+        (_, [], []) => {
+            let scalar = questions::single(t, id)?;
+            Some(lowered(t, scalar)?).filter(|number| *number != scalar)
+        }
         _ => None,
     };
     match answer {
@@ -377,12 +382,26 @@ pub fn method(
     }
 }
 
+/// `value.astype(dtype)`
+fn cast(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<VarId>> {
+    let Some((given, _)) = meta(t, id).filter(|(_, meta)| meta.dtype != DType::Bool) else {
+        return Ok(None);
+    };
+    let symbol = tensor(t, id, dtype)?;
+    if let (Some(symbol), true) = (symbol, t.flow.read_arrays.contains(&given)) {
+        t.flow.read_arrays.insert(symbol);
+    }
+    Ok(symbol.map(|symbol| t.add(Kind::GraphArray(symbol))))
+}
+
 /// The class of one.
 pub fn class<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyAny>> {
     let meta = t.graph.meta(symbol)?;
-    let name = match meta.shape.is_empty() {
-        true => meta.dtype.as_str(),
-        false => "ndarray",
+    let is_scalar = meta.shape.is_empty() && !t.flow.arrays_without_dims.contains(&symbol);
+    let name = match (is_scalar, meta.dtype) {
+        (true, DType::Bool) => "bool_",
+        (true, dtype) => dtype.as_str(),
+        (false, _) => "ndarray",
     };
     t.py.numpy().ok()?.getattr(name).ok()
 }

@@ -37,7 +37,11 @@ impl Protocol for GraphArray {
     }
 
     fn reconstruct<'py, R: Rebuild<'py>>(&self, to: &mut R, _: VarId) -> Result<bool, Break> {
-        to.call_helper("graph_array", 1, |to| to.symbol(self.0))?;
+        let helper = match to.tracer().flow.arrays_without_dims.contains(&self.0) {
+            true => "read_array",
+            false => "graph_array",
+        };
+        to.call_helper(helper, 1, |to| to.symbol(self.0))?;
         Ok(false)
     }
 
