@@ -30,6 +30,7 @@ const MODULES: &[&str] = &[
     "open_sizes",
     "call_rewrites",
     "gradients.nested_gradients",
+    "gradients.put_gradients",
     "gradients.ordered_sums",
     "gradients.grad_reachability",
     "open_dims",
