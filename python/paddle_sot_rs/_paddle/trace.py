@@ -17,7 +17,7 @@ from paddle_sot_rs._paddle.constants import DATA, PYTHON_NUMBER
 from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
 from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
-from paddle_sot_rs._paddle.open_dims import asked
+from paddle_sot_rs._paddle.open_dims import asked, correct
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
 from paddle_sot_rs._paddle.value_patches import Value
@@ -183,6 +183,7 @@ class Trace:
                     value.stop_gradient = True
             else:
                 stop_where_eager_stops(operations)
+            correct(operations)
             refuse(operations, args, kwargs)
             self.copies = mark_copies(operations)
             self.draws = first_random(operations) is not None
