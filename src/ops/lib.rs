@@ -213,6 +213,8 @@ pub enum Fact {
     InPlaceOfTensors,
     /// In this place its form in place takes a number alone, where the operation takes tensors.
     InPlaceNumberAt(usize),
+    /// In this place its form in place takes a list alone, where the operation takes numbers.
+    InPlaceListAt(usize),
     /// Its form in place cannot raise for a tensor that exists and that no gradient flows to.
     InPlaceOfExisting(InPlaceTakes),
     /// Its form in place takes the largest float where no `max` is given, also of whole numbers.
@@ -240,6 +242,12 @@ pub enum Fact {
     WholeFrom(usize),
     /// The same of lists that have tensors in them; a tensor alone is another operand.
     WholeInLists,
+    /// Code of Paddle's that checks less, or does something else, where a program is built: it is
+    /// simulated as code of the user's is.
+    AsksForMode,
+    /// The argument in this place, of this name, is a whole number that says how many: one of
+    /// NumPy's is one of Python's.
+    Count(usize, &'static str),
     /// Its operator in a program draws random numbers, maybe where an attribute says so only.
     Draws,
     /// Its operator in a program is a view of its first operand in eager mode.

@@ -51,6 +51,11 @@ def fill_diagonal(x: Any, value: float, offset: int = 0, wrap: bool = False, nam
     return _C_ops.fill_diagonal(x, value, offset, wrap or len(x.shape) != 2)
 
 
+def fill(x: Any, value: float) -> Any:
+    """`x.fill_(value)` without the side effect; its gradient is zeros."""
+    return _C_ops.fill(x, value)
+
+
 # Operations that fill a tensor with what they draw: the same numbers, from the same generator, as a
 # new tensor.
 

@@ -1,6 +1,11 @@
-"""What operations ask of open dims: those that do something else where one is 0 or 1, and those whose shapes Paddle
+"""What Paddle infers otherwise than its kernels make it: types of results, in `_CORRECTIONS`.
+
+What operations ask of open dims: those that do something else where one is 0 or 1, and those whose shapes Paddle
 infers wrongly. A row in `ASKS` for each, and a case in `SEEN` of `scalars/test_open_dims_of_functions.py`."""
 
+from typing import Any
+
+import paddle
 from paddle.base.libpaddle.pir import create_shaped_type
 
 from paddle_sot_rs._paddle.value_patches import NUMBER, dims
@@ -153,3 +158,59 @@ ASKS = {
     "pd_op.scatter_nd_add": _indexed(_rows_of(1)),
     "pd_op.squeeze": _squeezed,
 }
+
+
+_types: dict[Any, Any] = {}
+
+
+def _type_of(dtype):
+    # Types live as long as the process: Paddle has one object for all equal ones.
+    if dtype not in _types:
+        with paddle.static.program_guard(paddle.static.Program()):
+            _types[dtype] = paddle.full([1], 0, dtype).type()
+    return _types[dtype]
+
+
+def _of_dtype(dtype, *places):
+    """Results in these places have this dtype; all of them where none is named."""
+
+    def corrections(op):
+        return {at: (dtype, dims(op.result(at))) for at in places or range(op.num_results())}
+
+    return corrections
+
+
+def _two_of_each_matrix(op):
+    """A sign and a logarithm."""
+    given = op.operand_source(0)
+    return {0: (given.dtype, [2, *dims(given)[:-2]])}
+
+
+_CORRECTIONS = {
+    "pd_op.slogdet": _two_of_each_matrix,
+    "pd_op.equal_all": _of_dtype(paddle.bool),
+    "pd_op.lstsq": _of_dtype(paddle.int32, 2),
+    **dict.fromkeys(
+        ("pd_op.matrix_rank", "pd_op.matrix_rank_tol", "pd_op.matrix_rank_atol_rtol"), _of_dtype(paddle.int64)
+    ),
+}
+
+
+def correct(operations):
+    """Gives the results of operations that a call has appended the types that they will have.
+
+    What is made of such a result in the same call has been inferred from the wrong one: that is refused.
+    """
+    for op in operations:
+        corrections = _CORRECTIONS.get(op.name())
+        if corrections is None:
+            continue
+        for at, (dtype, shape) in corrections(op).items():
+            result = op.result(at)
+            if result.dtype == dtype and dims(result) == shape:
+                continue
+            if not result.use_empty():
+                raise NotImplementedError(f"{op.name()} inside of a call: Paddle infers another type for its result")
+            result.set_type(create_shaped_type(_type_of(dtype), shape))
+            if dtype not in (paddle.float32, paddle.float64):
+                result.stop_gradient = True

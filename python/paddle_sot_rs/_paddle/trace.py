@@ -21,7 +21,7 @@ from paddle_sot_rs._paddle.effects import first_random, reads_statistics, writte
 from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
 from paddle_sot_rs._paddle.gradients.stop_gradients import stop_where_eager_stops
-from paddle_sot_rs._paddle.open_dims import asked
+from paddle_sot_rs._paddle.open_dims import asked, correct
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
 from paddle_sot_rs._paddle.value_patches import Value
@@ -192,6 +192,7 @@ class Trace:
                     value.stop_gradient = True
             else:
                 stop_where_eager_stops(operations)
+            correct(operations)
             refuse(operations, args, kwargs)
             for renewal in self.renewals:
                 if renewal.size <= start:

@@ -64,6 +64,7 @@ pub(super) const ROWS: Rows = &[
     ("increment", &[ChangesFirst]),
     ("is_tensor", &[NoFunctionOfTensors]),
     ("isin", &[MayHaveUnknownDims]),
+    ("istft", &[AsksForMode]),
     ("linspace", &[UnknownDims]),
     ("load", &[NoFunctionOfTensors]),
     ("log_normal", &[InPlaceDraws, MayHaveUnknownDims]),
@@ -82,7 +83,10 @@ pub(super) const ROWS: Rows = &[
     ),
     ("moving_average_abs_max_scale", &[NoFunctionOfTensors]),
     ("multi_label_margin_loss", &[UnknownDims]),
-    ("multinomial", &[MayHaveUnknownDims, Draws]),
+    (
+        "multinomial",
+        &[MayHaveUnknownDims, Draws, Count(1, "num_samples")],
+    ),
     ("new_empty", &[MayHaveUnknownDims]),
     (
         "new_full",
@@ -114,7 +118,7 @@ pub(super) const ROWS: Rows = &[
     ("randn", &[Shape(Made), MayHaveUnknownDims, WholeFrom(0)]),
     ("randn_like", &[UnknownDims]),
     ("range", &[MayHaveUnknownDims]),
-    ("rank", &[NoFunctionOfTensors]),
+    ("rank", &[AsksForMode]),
     ("reindex_graph", &[UnknownDims]),
     ("reindex_heter_graph", &[UnknownDims]),
     ("repeat", &[MayHaveUnknownDims, WholeFrom(1)]),
@@ -158,6 +162,7 @@ pub(super) const ROWS: Rows = &[
         "std",
         &[NeverFails, Shape(Reduced), MayHaveUnknownDims, WholeFrom(1)],
     ),
+    ("stft", &[AsksForMode]),
     (
         "tensor",
         &[Differs(0, "data", Unlike::Tensor, "copies the tensor")],

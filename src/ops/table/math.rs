@@ -151,7 +151,19 @@ pub(super) const ROWS: Rows = &[
             MayHaveUnknownDims,
         ],
     ),
-    ("fill", &[InPlaceOfExisting(OneNumber)]),
+    ("fft_c2c", &[ForgetsResult]),
+    ("fft_c2r", &[ForgetsResult]),
+    ("fft_r2c", &[ForgetsResult]),
+    (
+        "fill",
+        &[
+            ForgetsResult,
+            ForgetsArguments,
+            NeverFails,
+            Shape(Same),
+            InPlaceOfExisting(OneNumber),
+        ],
+    ),
     ("fill_diagonal", &[InPlaceFollowed]),
     ("fill_diagonal_tensor", &[InPlaceFollowed]),
     ("flip", &[Shape(Same), WholeFrom(1), along(1, "axis")]),
@@ -333,6 +345,7 @@ pub(super) const ROWS: Rows = &[
     ("pow_", &[EXPONENT]),
     ("put_along_axis", &[InPlaceApart]),
     ("put_items", &[ForgetsResult, Shape(Same)]),
+    ("put_items_with_gradient", &[ForgetsResult, Shape(Same)]),
     ("qr", &[AllOrNothing]),
     (
         "quantile",

@@ -24,7 +24,7 @@ def _refuse_mixed_products(operations):
 
 
 # They take a number as a tensor of floats, which rounds it.
-_SCALED = {"pd_op.scale", "pd_op.clip", "pd_op.pad", "pd_op.full_like", "pd_op.cast"}
+_SCALED = {"pd_op.scale", "pd_op.clip", "pd_op.pad", "pd_op.fill", "pd_op.full_like", "pd_op.cast"}
 _WRITTEN_OUT = {"pd_op.assign_value", "pd_op.assign_value_"}
 _WIDE = {paddle.float64, paddle.complex64, paddle.complex128}
 

@@ -8,7 +8,8 @@ from paddle import _C_ops
 
 from paddle_sot_rs._graph import inner_steps, step_recipes
 from paddle_sot_rs._paddle import tracing
-from paddle_sot_rs._paddle.call_rewrites import BEGINS, STATIC_FORMS
+from paddle_sot_rs._paddle.calls.call_rewrites import put_static_form
+from paddle_sot_rs._paddle.gradients.stop_gradients import BEGINS
 from paddle_sot_rs._paddle.views import ASSIGN, is_view
 
 
@@ -71,5 +72,5 @@ def renew(recipes, parameters, gradients, rate, states):
     return _renewed(old, lambda: step_recipes.updated(*given))
 
 
-STATIC_FORMS[inner_steps.begin] = begin
-STATIC_FORMS[inner_steps.renew] = renew
+put_static_form(inner_steps.begin, begin)
+put_static_form(inner_steps.renew, renew)

@@ -17,15 +17,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use crate::frame::Modules;
+use crate::native;
 use crate::obj::{is_named, text_of};
 use crate::reason::BreakKind;
 use crate::simulator::methods::names::EXTEND;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, VarId};
 
+use super::call::call;
 use super::containers::{deques, subclasses};
 use super::{Kwargs, Step, Tracer};
-use super::{attributes, classes, comparisons, methods, operators, pylayer, tensors, truth};
+use super::{
+    attributes, classes, comparisons, exceptions, methods, objects, operators, pylayer, tensors,
+    truth,
+};
 
 pub(super) use getters::call as call_getter;
 pub use reflection::{attribute_or_none, is_instance};
@@ -158,9 +163,23 @@ pub(super) fn unbound_method<'py>(
         }
         return Ok(Some(t.none()));
     }
+    if name == "__call__" && is_of(t.py.get_type::<PyType>()) {
+        let is_python = |class: Bound<'_, PyAny>| native::is_mutable(&class.get_type());
+        if matches!(t.kind(*receiver), Kind::Class) && t.value(*receiver).is_some_and(is_python) {
+            return objects::make_instance(t, *receiver, rest, kwargs).map(Some);
+        }
+    }
     if let ("__init__", Some(base)) = (&*name, &home) {
+        if let Some(result) = exceptions::init(t, base, *receiver, rest, kwargs)? {
+            return Ok(Some(result));
+        }
         if let Some(result) = subclasses::init(t, base, *receiver, rest, kwargs)? {
             return Ok(Some(result));
+        }
+    }
+    if name == "__ne__" && of_object {
+        if let ([other], Kind::Object(_)) = (rest, t.kind(*receiver)) {
+            return is_not_equal(t, *receiver, *other).map(Some);
         }
     }
     if name == "__getattribute__" && of_object {
@@ -191,6 +210,18 @@ pub(super) fn unbound_method<'py>(
         }
     }
     t.stop(BreakKind::UnsupportedCall, format!("the C method {name}"))
+}
+
+/// `object.__ne__(a, b)`, which asks `__eq__` (`object_richcompare`).
+fn is_not_equal(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<VarId> {
+    let equal = attributes::get_special(t, a, "__eq__")?;
+    let equal = call(t, equal, &[b], &[])?;
+    let declines = |answer: Bound<'_, PyAny>| answer.is(answer.py().NotImplemented());
+    if t.value(equal).is_some_and(declines) {
+        return Ok(equal);
+    }
+    let equal = truth::truth(t, equal)?;
+    Ok(t.bool(!equal))
 }
 
 /// A method of `dict`, `list` or `tuple` that reads an instance of a subclass, or changes a new

@@ -1,7 +1,8 @@
 //! Instances of classes with a `__new__` or a metaclass of their own.
 
+use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyType};
+use pyo3::types::{PyFunction, PyTuple, PyType};
 
 use crate::native;
 use crate::obj::Obj;
@@ -82,6 +83,15 @@ pub(in crate::simulator) fn in_python<'py>(new: &Bound<'py, PyAny>) -> Option<Bo
     function
         .is_exact_instance_of::<PyFunction>()
         .then_some(function)
+}
+
+/// `BaseException.__new__(class, *args)`
+pub(in crate::simulator) fn exception<'py>(
+    py: Python<'py>,
+    args: Vec<Bound<'py, PyAny>>,
+) -> Option<Bound<'py, PyAny>> {
+    let new = lookup(&py.get_type::<PyBaseException>(), "__new__")?;
+    new.call1(PyTuple::new(py, args).ok()?).ok()
 }
 
 /// `object.__new__(class)`, as a `__new__` in Python calls it.

@@ -299,7 +299,10 @@ pub(in crate::simulator) fn super_(
             } else {
                 t.type_of(*receiver)
             };
-            if !of.is_some_and(|of| classes::inherits(t, &of, &object)) {
+            let is_derived = of.is_some_and(|of| classes::inherits(t, &of, &object));
+            // A method of a metaclass has a class for its receiver.
+            let of = t.value(*receiver).map(|receiver| receiver.get_type());
+            if !is_derived && !of.is_some_and(|of| classes::inherits(t, &of, &object)) {
                 return wrong(t, SUPER);
             }
             Ok(t.add(Kind::Super {

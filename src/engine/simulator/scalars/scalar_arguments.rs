@@ -18,7 +18,9 @@ use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
 
 use crate::simulator::{Kwargs, Step, Tracer, tensors};
-use crate::simulator::{arrays, dynamic_scalar, item, program_numbers, tensor_scalar};
+use crate::simulator::{
+    arrays, dynamic_scalar, item, numpy_scalars, program_numbers, tensor_scalar,
+};
 
 /// The arguments of a call.
 struct Given<'a> {
@@ -57,7 +59,8 @@ impl Given<'_> {
 
 /// Whether arguments of a function or method of this name are looked at.
 pub fn knows(name: &str) -> bool {
-    let is_number = |fact: &Fact| matches!(fact, Fact::Number(..) | Fact::Least(..));
+    let is_number =
+        |fact: &Fact| matches!(fact, Fact::Number(..) | Fact::Least(..) | Fact::Count(..));
     facts(name).iter().any(is_number)
 }
 
@@ -83,6 +86,18 @@ pub fn of_call(
     check_least(t, &given)?;
     let mut changed = false;
     for fact in facts(name) {
+        if let Fact::Count(at, argument) = *fact {
+            let count = given.args.get(at).copied().or(given.named(argument));
+            let plain = count
+                .map(|count| numpy_scalars::size(t, count))
+                .transpose()?;
+            if let Some(plain) = plain.flatten() {
+                let plain = t.constant(plain.bind(t.py));
+                given.set(at, argument, plain);
+                changed = true;
+            }
+            continue;
+        }
         let Fact::Number(at, argument, kind) = *fact else {
             continue;
         };

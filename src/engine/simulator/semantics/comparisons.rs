@@ -142,6 +142,29 @@ pub(in crate::simulator) fn is_ordered(t: &Tracer<'_>, dict: &DictVar) -> bool {
     class.is_some_and(|class| is_attr(class.bind(t.py), COLLECTIONS, "OrderedDict"))
 }
 
+/// What was changed before a comparison.
+struct Changes {
+    mutations: u64,
+    variables: usize,
+    globals: usize,
+}
+
+impl Changes {
+    fn so_far(t: &Tracer<'_>) -> Self {
+        Self {
+            mutations: t.vars.mutations(),
+            variables: t.vars.len(),
+            globals: t.global_writes.len(),
+        }
+    }
+
+    /// Whether anything was changed since that was there then: iterators and lists that the
+    /// comparison itself has made are its own.
+    fn has_more(&self, t: &Tracer<'_>) -> bool {
+        self.globals != t.global_writes.len() || t.vars.has_changed(self.mutations, self.variables)
+    }
+}
+
 /// A comparison of which one side is an object of the user's. Containers compare item by item; a
 /// comparison that changes them does not get far.
 pub(in crate::simulator) fn object_compare(
@@ -150,9 +173,9 @@ pub(in crate::simulator) fn object_compare(
     a: VarId,
     b: VarId,
 ) -> Step<VarId> {
-    let before = (t.vars.mutations(), t.global_writes.len());
+    let before = Changes::so_far(t);
     let answer = compare_methods(t, op, a, b)?;
-    if before != (t.vars.mutations(), t.global_writes.len()) {
+    if before.has_more(t) {
         return t.stop(BreakId::Comparison, "a comparison with a side effect");
     }
     Ok(answer)
@@ -181,9 +204,9 @@ pub(in crate::simulator) fn stand_in_compare(
     let (Kind::StandIn(left), Kind::StandIn(right)) = (t.kind(a).clone(), t.kind(b).clone()) else {
         return t.stop(BreakId::Comparison, "a comparison of objects of C code");
     };
-    let before = (t.vars.mutations(), t.global_writes.len());
+    let before = Changes::so_far(t);
     let answer = StandIn::compare_objects(t, op, (left, right), b)?;
-    if before != (t.vars.mutations(), t.global_writes.len()) {
+    if before.has_more(t) {
         return t.stop(BreakId::Comparison, "a comparison with a side effect");
     }
     Ok(answer)

@@ -4,15 +4,17 @@ use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
+use crate::frame::BUILTINS;
 use crate::native;
-use crate::obj::Obj;
+use crate::obj::{Obj, is_attr, of_type};
 use crate::reason::BreakKind;
 use crate::simulator::texts::FORMAT;
 use crate::tracker::Tracker;
 use crate::variables::{Kind, ObjectVar, VarId};
 
+use crate::simulator::builtins::own_new;
 use crate::simulator::call::call;
-use crate::simulator::{Step, Stop, Tracer};
+use crate::simulator::{Kwargs, Step, Stop, Tracer};
 use crate::simulator::{attributes, classes, fold, groups, process_state, repr_guards};
 
 /// A new exception variable of a builtin class.
@@ -22,6 +24,56 @@ pub fn new(t: &mut Tracer<'_>, class: &Bound<'_, PyAny>, args: Vec<VarId>) -> Va
         base: Some(base),
         ..ObjectVar::of(Obj::from(class))
     }))
+}
+
+/// Whether instances of a class of exceptions have nothing from C code but their arguments.
+pub(in crate::simulator) fn is_simple(class: &Bound<'_, PyType>) -> bool {
+    let size = |class: &Bound<'_, PyType>| {
+        let size = of_type(class, "__basicsize__");
+        size.and_then(|size| size.extract::<usize>().ok())
+    };
+    let plain = size(&class.py().get_type::<PyBaseException>());
+    // Another size: fields of their own, which their constructors fill. `MemoryError` is made from
+    // a list of them.
+    native::mro(class).iter().all(|base| {
+        let Ok(base) = base.cast::<PyType>() else {
+            return false;
+        };
+        native::is_mutable(base)
+            || base.is(class.py().get_type::<PyAny>())
+            || is_exception_class(base)
+                && size(base) == plain
+                && !is_attr(base, BUILTINS, "MemoryError")
+    })
+}
+
+/// `Exception.__init__(exception, *args)` of one that the frame makes; `None` for anything else.
+pub(in crate::simulator) fn init(
+    t: &mut Tracer<'_>,
+    base: &Bound<'_, PyAny>,
+    exception: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Kind::Object(object) = t.kind(exception).clone() else {
+        return Ok(None);
+    };
+    let is_simple = |class: &Bound<'_, PyAny>| class.cast::<PyType>().is_ok_and(is_simple);
+    let is_new = t.source(exception).is_none() && object.base.is_some() && kwargs.is_empty();
+    if !is_new || !is_simple(object.class.bind(t.py)) || !is_exception_class_object(base) {
+        return Ok(None);
+    }
+    let args = t.add(Kind::Tuple(args.to_vec(), None));
+    t.vars.mutate(exception, |var| {
+        if let Kind::Object(object) = &mut var.kind {
+            object.base = Some(args);
+        }
+    });
+    Ok(Some(t.none()))
+}
+
+fn is_exception_class_object(class: &Bound<'_, PyAny>) -> bool {
+    class.cast::<PyType>().is_ok_and(is_exception_class)
 }
 
 /// Stops with a builtin exception that C code raises. Its message differs between versions: where
@@ -311,25 +363,34 @@ fn real<'py>(t: &mut Tracer<'py>, id: VarId) -> Step<Option<Bound<'py, PyAny>>> 
     let (Some(args), Ok(class)) = (object.base, object.class.bind(t.py).cast::<PyType>()) else {
         return Ok(None);
     };
-    if !is_exception_class(class) || !object.writes.is_empty() {
+    let has_own_init = attributes::lookup(class, "__init__")
+        .is_some_and(|init| !crate::obj::is_builtin_method(&init));
+    // Its texts say nothing of what else is written to such a one.
+    let is_plain = object.writes.is_empty() || is_simple(class);
+    if !is_exception_class(class) || !is_plain || has_own_init && !is_simple(class) {
         return Ok(None);
     }
-    for name in ["__str__", "__repr__", "__format__", "__del__"] {
+    for name in ["__str__", "__repr__", "__format__", "__del__", "__init__"] {
         let found = attributes::lookup(class, name);
         attributes::guard_type_attr(t, &object.class, name, found.as_ref());
         let plain = found.is_none_or(|found| crate::obj::is_builtin_method(&found));
-        if !plain {
+        if !plain && name != "__init__" {
             return Ok(None);
         }
     }
     if groups::stale(t, id).is_some() {
         return Ok(None);
     }
-    let Some(args) = real_all(t, args)? else {
+    let Some(mut args) = real_all(t, args)? else {
         return Ok(None);
     };
     repr_guards::guard_class(t, class)?;
     process_state::texts(t, &args)?;
+    if has_own_init {
+        // Made without the constructor, which is code of the user's.
+        args.insert(0, class.clone().into_any());
+        return Ok(own_new::exception(t.py, args));
+    }
     Ok(class.call1(PyTuple::new(t.py, args)?).ok())
 }
 

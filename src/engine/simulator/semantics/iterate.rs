@@ -224,6 +224,9 @@ pub(in crate::simulator) fn next_of_state(
         IterVar::Reversed { over, left } => {
             let item = if let Kind::List(items) | Kind::Tuple(items, _) = t.kind(over) {
                 left.checked_sub(1).and_then(|at| items.get(at)).copied()
+            } else if let Kind::Tensor(_) = t.kind(over) {
+                let at = left.checked_sub(1);
+                at.map(|at| tensors::row(t, over, at)).transpose()?
             } else {
                 return t.stop(BreakId::Iteration, "reversed() over something else");
             };
@@ -244,8 +247,7 @@ pub(in crate::simulator) fn next_of_state(
             if index as i64 >= truth::len(t, over)? {
                 return Ok(None);
             }
-            let key = t.int(index as i64);
-            let row = tensors::method(t, over, "__getitem__", &[key], &[])?;
+            let row = tensors::row(t, over, index)?;
             advance(
                 t,
                 iterator,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyFunction, PyTuple, PyType};
 
 use crate::frame::COLLECTIONS;
 use crate::guard::GuardKind;
@@ -47,11 +47,36 @@ pub fn instantiate(
         return Ok(member);
     }
     if !own_new::is_called_plainly(t, &object) {
+        let called = lookup(&object.get_type(), "__call__");
+        if called.is_some_and(|called| called.is_exact_instance_of::<PyFunction>()) {
+            if let Some(method) = attributes::method_of_meta(t, class, "__call__")? {
+                return call(t, method, args, kwargs);
+            }
+        }
         return t.stop(
             BreakKind::UnsupportedCall,
             format!("{name} has a metaclass"),
         );
     }
+    make_instance(t, class, args, kwargs)
+}
+
+/// `type.__call__(class, *args, **kwargs)`
+pub(in crate::simulator) fn make_instance(
+    t: &mut Tracer<'_>,
+    class: VarId,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let Some(object) = t
+        .value(class)
+        .and_then(|class| class.cast_into::<PyType>().ok())
+    else {
+        return t.unsupported("a class without an object");
+    };
+    t.guard_identity(class);
+    let name = object.name()?.to_string();
+    classes::guard_meta(t, object.as_any());
     if let Some(layers) = layers::instantiate(t, &object, args, kwargs)? {
         return Ok(layers);
     }
@@ -145,6 +170,13 @@ fn exception(
         })
     };
     classes::guard_names(t, class, &["__init__", "__new__"]);
+    if !plain("__init__") && plain("__new__") && crate::simulator::exceptions::is_simple(class) {
+        // `BaseException.__new__` keeps what it is given, and so does its `__init__`.
+        let made = crate::simulator::exceptions::new(t, class.as_any(), args.to_vec());
+        t.only_the_interpreter_makes(made);
+        own_new::initialise(t, made, (class, false), args, kwargs)?;
+        return Ok(made);
+    }
     if !plain("__init__") || !plain("__new__") || !kwargs.is_empty() {
         return t.stop(
             BreakKind::UnsupportedCall,

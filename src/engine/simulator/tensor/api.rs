@@ -72,6 +72,9 @@ fn verdict(t: &Tracer<'_>, function: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             "{module}.{name} is about sparse tensors"
         )));
     }
+    if knows(&name, Fact::AsksForMode) {
+        return Ok(Verdict::NotOurs);
+    }
     if knows(&name, Fact::NoFunctionOfTensors) {
         return Ok(Verdict::Refuse(format!(
             "{module}.{name} is not a function of tensors"

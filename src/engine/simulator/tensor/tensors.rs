@@ -23,7 +23,7 @@ use crate::simulator::{
 pub use kept_shape::keeps_shape;
 pub(in crate::simulator) use tensor_attributes::is_users;
 pub use tensor_attributes::{attribute, lacks, may_stop};
-pub use tensor_methods::{method, set_item};
+pub use tensor_methods::{method, row, set_item};
 
 /// Stops when the user listed this callee by name, or the backend refuses it (CDBL).
 pub fn refuse_listed(t: &Tracer<'_>, callee: &Callee) -> Step<()> {

@@ -16,13 +16,13 @@ use crate::obj::{Obj, is_attr, items_in_order, name_in_c, of_type, ordered_dict,
 use crate::paddle::tensor_meta;
 use crate::simulator::variables::kinds::{PARTS, RANGE, SLICE};
 use crate::simulator::{iterate, keys, layers, made_arrays, numpy_scalars, objects};
-use crate::tracker::{DictKey, Tracker, TrackerRef};
+use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{
     CellVar, DictVar, FunctionVar, Kind, NumberVar, ObjectVar, SetVar, TensorVar, VarId,
 };
 
 use super::Tracer;
-use super::constants::is_enum_like;
+use super::constants::{dict_key, is_enum_like};
 use super::is_plain_constant;
 use super::reliance::is_of_module;
 
@@ -383,7 +383,10 @@ impl<'py> Tracer<'py> {
         };
         let mut keys = Vec::with_capacity(dict.len());
         for (key, _) in &found {
-            match dict_key(key) {
+            // A dict that the caller makes anew may have other tuples as keys each time.
+            let is_other_tuple =
+                key.is_instance_of::<PyTuple>() && !numpy_scalars::is_settled(source);
+            match dict_key(key).filter(|_| !is_other_tuple) {
                 Some(key) => keys.push(key),
                 None => return self.set_kind(id, Kind::Opaque),
             }
@@ -481,15 +484,4 @@ fn is_plain_class(class: &Bound<'_, PyType>) -> bool {
         || of_collections("deque")
         || is_attr(class, TYPES, "MappingProxyType")
         || is_attr(class, "contextvars", "ContextVar")
-}
-
-fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {
-    if let Ok(text) = key.cast_exact::<PyString>() {
-        return Some(DictKey::Str(Arc::from(text.to_str().ok()?)));
-    }
-    if key.is_exact_instance_of::<PyInt>() {
-        return Some(DictKey::Int(key.extract().ok()?));
-    }
-    let identity = key.is_none() || key.is_instance_of::<PyType>() || is_enum_like(key);
-    identity.then(|| DictKey::Identity(Obj::from(key)))
 }

@@ -1,13 +1,16 @@
 //! Objects that are constants of a trace: of builtin types, members of enumerations, dtypes and
 //! places.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
-use pyo3::types::{PyFunction, PyType};
+use pyo3::types::{PyFunction, PyInt, PyString, PyTuple, PyType};
 
 use crate::frame::BUILTINS;
 use crate::native;
-use crate::obj::{is_attr, is_enumeration};
+use crate::obj::{Obj, is_attr, is_enumeration};
 use crate::simulator::{attributes, provenance};
+use crate::tracker::DictKey;
 
 /// Objects that are constants by identity: enum members, dtypes, places.
 pub(super) fn is_enum_like(value: &Bound<'_, PyAny>) -> bool {
@@ -86,4 +89,20 @@ pub fn is_enum_member(value: &Bound<'_, PyAny>) -> bool {
                 || attributes::is_of_enum_module(&found)
         })
     })
+}
+
+/// A key of a dict that compares and hashes without code of the user's.
+pub(super) fn dict_key(key: &Bound<'_, PyAny>) -> Option<DictKey> {
+    if let Ok(items) = key.cast_exact::<PyTuple>() {
+        let is_plain = items.iter().all(|item| dict_key(&item).is_some());
+        return is_plain.then(|| DictKey::Identity(Obj::from(key)));
+    }
+    if let Ok(text) = key.cast_exact::<PyString>() {
+        return Some(DictKey::Str(Arc::from(text.to_str().ok()?)));
+    }
+    if key.is_exact_instance_of::<PyInt>() {
+        return Some(DictKey::Int(key.extract().ok()?));
+    }
+    let identity = key.is_none() || key.is_instance_of::<PyType>() || is_enum_like(key);
+    identity.then(|| DictKey::Identity(Obj::from(key)))
 }

@@ -77,12 +77,15 @@ impl<'py> Tracer<'py> {
         place: TrackerRef,
         owner: &Bound<'py, PyAny>,
     ) -> Step<()> {
-        let written = |(globals, _): &(Obj, AttrOp)| globals.bind(self.py).is(dict);
-        if self.global_writes.iter().any(written) {
-            return self.unsupported("globals that were written, as the __dict__ of an object");
-        }
         let of_module = owner.is_instance_of::<PyModule>();
         let (address, owner) = (dict.as_ptr() as usize, owner.as_ptr() as usize);
+        let written = |(globals, _): &(Obj, AttrOp)| globals.bind(self.py).is(dict);
+        // The dictionary of a function was noted before the first write.
+        let own = self.seen.namespaces.get(&address);
+        let of_function = own.is_some_and(|own| own.owner == owner) && !is_of_module(dict);
+        if !of_function && self.global_writes.iter().any(written) {
+            return self.unsupported("globals that were written, as the __dict__ of an object");
+        }
         if let Some(known) = self.seen.namespaces.get(&address) {
             return match known.owner == owner {
                 true => Ok(()),
@@ -162,8 +165,13 @@ impl<'py> Tracer<'py> {
             }
         }
         for (globals, _) in &self.global_writes {
+            let address = globals.bind(self.py).as_ptr() as usize;
+            let of_module = globals.bind(self.py).cast().is_ok_and(is_of_module);
             let globals = Arc::new(Tracker::Const(globals.clone()));
-            let places = self.seen.namespaces.values().map(|known| &known.place);
+            // That of a function which is written to is known as its own.
+            let others = self.seen.namespaces.iter();
+            let others = others.filter(|(known, _)| of_module || **known != address);
+            let places = others.map(|(_, known)| &known.place);
             let own = places.filter(|it| matches!(***it, Tracker::InstanceDict(_)));
             pairs.extend(own.map(|own| (own.clone(), globals.clone())));
         }

@@ -51,7 +51,8 @@ pub struct Arena {
     vars: Vec<Rc<Variable>>,
     log: Vec<(VarId, Undo)>,
     mutated: Vec<VarId>,
-    mutations: u64,
+    /// What was changed, once for each time.
+    changes: Vec<VarId>,
 }
 
 impl Arena {
@@ -88,7 +89,7 @@ impl Arena {
     /// Changes an object the way the user's program asked for, and remembers that it was mutated:
     /// if it exists in the real world, the code generator replays the change.
     pub fn mutate<R>(&mut self, id: VarId, change: impl FnOnce(&mut Variable) -> R) -> R {
-        self.mutations += 1;
+        self.changes.push(id);
         let first = !self.get(id).mutated;
         let answer = self.update(id, |var| {
             var.mutated = true;
@@ -111,7 +112,7 @@ impl Arena {
         {
             self.log.push((list, Undo::Shorter(items.len(), *mutated)));
             items.push(item);
-            self.mutations += 1;
+            self.changes.push(list);
             if !std::mem::replace(mutated, true) {
                 self.mutated.push(list);
             }
@@ -140,7 +141,14 @@ impl Arena {
     /// Counts what [`Arena::mutate`] was called for, roll-backs or not: for code that must notice
     /// changes.
     pub fn mutations(&self) -> u64 {
-        self.mutations
+        self.changes.len() as u64
+    }
+
+    /// Whether one of the first `count` variables was changed since there were so many mutations:
+    /// the others are newer.
+    pub fn has_changed(&self, mutations: u64, count: usize) -> bool {
+        let since = self.changes.get(mutations as usize..).unwrap_or_default();
+        since.iter().any(|id| (id.0 as usize) < count)
     }
 
     /// Where the variables of a kind come from.

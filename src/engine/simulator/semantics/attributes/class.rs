@@ -10,6 +10,7 @@ use crate::guard::GuardKind;
 use crate::native;
 use crate::obj::{Obj, getter_of, is_attr, is_builtin_method, is_enumeration, is_named, of_type};
 use crate::reason::BreakKind;
+use crate::simulator::builtins::own_new;
 use crate::simulator::call::call;
 use crate::simulator::{Step, Tracer, classes, fold, pylayer, tracer};
 use crate::tracker::{Tracker, TrackerRef};
@@ -38,6 +39,9 @@ pub(in crate::simulator) fn of_class(
         return Ok(Some(value));
     }
     if !fold::has_plain_metaclass(class.as_any()) {
+        if let Some(value) = of_meta(t, obj, &class, name)? {
+            return Ok(Some(value));
+        }
         meta_decides(t, &class, name)?;
     }
     if matches!(name, "__name__" | "__qualname__" | "__module__" | "__doc__") {
@@ -177,6 +181,31 @@ fn property_of_meta<'py>(
     call(t, getter, &[obj], &[]).map(Some)
 }
 
+/// What a metaclass in Python has of a name that the class itself has not: `cls.instances`.
+fn of_meta<'py>(
+    t: &mut Tracer<'py>,
+    obj: VarId,
+    class: &Bound<'py, PyType>,
+    name: &str,
+) -> Step<Option<VarId>> {
+    let meta = class.get_type();
+    let is_computed = !own_new::inherits_from_type(t, &meta, "__getattribute__");
+    if is_computed || lookup(class, name).is_some() {
+        return Ok(None);
+    }
+    let Some((found, tracker)) = found_on_meta(t, class, name) else {
+        return Ok(None);
+    };
+    // What `type` has says itself what it answers.
+    if lookup(&t.py.get_type::<PyType>(), name).is_some()
+        || matches!(descriptor(&found), Descriptor::Data)
+    {
+        return Ok(None);
+    }
+    guard_type_attr(t, &Obj::from(class), name, None);
+    bind(t, obj, &Obj::from(meta), &found, tracker, name).map(Some)
+}
+
 /// Whether the `__get__` of a descriptor may run code of the user's where there is no object: that
 /// of `classmethod` may too.
 fn may_run_code(getter: &Bound<'_, PyAny>) -> bool {
@@ -230,6 +259,15 @@ fn meta_decides(t: &mut Tracer<'_>, class: &Bound<'_, PyType>, name: &str) -> St
     )
 }
 
+/// Whether a class is no class of this kind, and an instance of one: `super()` in a method of a
+/// metaclass.
+fn is_of_metaclass(t: &Tracer<'_>, value: &Bound<'_, PyAny>, class: &Obj) -> bool {
+    let class = class.bind(t.py);
+    let inherits = |of: &Bound<'_, PyType>| native::mro(of).iter().any(|base| base.is(class));
+    let is_derived = value.cast::<PyType>().is_ok_and(inherits);
+    !is_derived && inherits(&value.get_type())
+}
+
 pub(in crate::simulator) fn of_super(
     t: &mut Tracer<'_>,
     class: &Obj,
@@ -240,6 +278,9 @@ pub(in crate::simulator) fn of_super(
         (object.class.clone(), false)
     } else if let Kind::Class = t.kind(receiver) {
         match t.value(receiver) {
+            Some(value) if is_of_metaclass(t, &value, class) => {
+                (Obj::from(value.get_type()), false)
+            }
             Some(value) => (Obj::from(value), true),
             None => return t.unsupported("super() of a class without an object"),
         }

@@ -36,8 +36,10 @@ use lookup::class_of;
 pub(in crate::simulator) use descriptors::{is_of_class, is_static, wrapped_function};
 pub use instance::{generic_or_raise, instance_dict, instance_value};
 pub use lookup::{guard_type_attr, inherits, lookup, own_class, tells_class};
+use store::written_on_function;
 pub(in crate::simulator) use store::{
-    delete_of_instance, set_on_function, set_on_instance, set_on_module, set_on_tensor,
+    delete_of_instance, set_on_existing_function, set_on_function, set_on_instance, set_on_module,
+    set_on_tensor,
 };
 pub use store::{set_on_layer, set_plainly, write, write_as};
 
@@ -347,6 +349,7 @@ pub(in crate::simulator) fn of_function(
             "__name__" => Ok(Some(t.constant(&code.getattr("co_name")?))),
             "__qualname__" => Ok(Some(t.constant(&code.getattr("co_qualname")?))),
             "__code__" => Ok(Some(t.constant(&code))),
+            _ if lookup(&t.py.get_type::<PyFunction>(), name).is_none() => Ok(None),
             _ => t.stop(
                 BreakKind::UnsupportedAttribute,
                 format!("attribute {name} of a new function"),
@@ -356,6 +359,10 @@ pub(in crate::simulator) fn of_function(
     // What the class of functions defines is not looked for in the dictionary of one.
     let special = matches!(name, "__name__" | "__qualname__" | "__doc__" | "__module__");
     if !special {
+        let function = t.value(obj);
+        if let Some(value) = function.and_then(|function| written_on_function(t, &function, name)) {
+            return Ok(Some(value));
+        }
         if let Some(found) = instance_value(t, obj, name)? {
             return Ok(Some(found));
         }

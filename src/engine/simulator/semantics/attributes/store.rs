@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFunction};
 
+use crate::guard::GuardKind;
 use crate::obj::{Obj, is_named, of_type};
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::call::call;
@@ -51,6 +52,57 @@ pub(in crate::simulator) fn set_on_function(
         }
     });
     Ok(())
+}
+
+/// `function.name = value` of a function that exists: a write to an item of its dictionary.
+pub(in crate::simulator) fn set_on_existing_function(
+    t: &mut Tracer<'_>,
+    function: VarId,
+    name: &str,
+    value: VarId,
+) -> Step<()> {
+    let (Some(object), Some(source)) = (t.value(function), t.source(function)) else {
+        return t.unsupported("a function without a source");
+    };
+    if lookup(&t.py.get_type::<PyFunction>(), name).is_some() || provenance::is_of_paddle(&object) {
+        return t.stop(
+            BreakId::Assignment,
+            format!("assignment to attribute {name} of a function"),
+        );
+    }
+    t.guard_identity(function);
+    let names = instance_dict(&object)?;
+    t.note_namespace(&names, &source, &object)?;
+    let globals = Obj::from(&names);
+    let place = Arc::new(Tracker::InstanceDict(source));
+    t.guards.add(&place, GuardKind::Is(globals.clone()));
+    let mut writes = t.global_writes.iter();
+    if !writes.any(|(dict, write)| *dict == globals && *write.name == *name) {
+        t.release_item(&names, place, name)?;
+    }
+    let write = AttrOp {
+        name: Arc::from(name),
+        value: Some(value),
+        registers: false,
+    };
+    t.global_writes.push((globals, write));
+    Ok(())
+}
+
+/// What the frame last wrote to an attribute of a function that exists.
+pub(super) fn written_on_function(
+    t: &Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    name: &str,
+) -> Option<VarId> {
+    if t.global_writes.is_empty() {
+        return None;
+    }
+    let names = instance_dict(function).ok()?;
+    let mut writes = t.global_writes.iter().rev();
+    let is_it = |of: &Obj, write: &AttrOp| of.bind(t.py).is(&names) && *write.name == *name;
+    let (_, write) = writes.find(|(of, write)| is_it(of, write))?;
+    write.value
 }
 
 /// `tensor.name = value`; whether it was captured.

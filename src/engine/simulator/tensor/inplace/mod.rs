@@ -302,8 +302,8 @@ fn takes_numbers(t: &mut Tracer<'_>, form: &str, args: &[VarId], kwargs: &Kwargs
     number.is_some_and(|number| tensors::meta_of(t, number).is_some())
 }
 
-/// `tensor.fill_(number)` and `tensor.zero_()` of one that no gradient flows to: in eager mode it
-/// would stay one that they flow to.
+/// `tensor.fill_(number)` and `tensor.zero_()`. One that gradients flow to stays one: they are
+/// zeros in front of it.
 fn fill(
     t: &mut Tracer<'_>,
     tensor: VarId,
@@ -316,14 +316,19 @@ fn fill(
         (operations::FILL, [value], []) => *value,
         _ => return Ok(None),
     };
-    let is_cut = tensors::meta_of(t, tensor).is_some_and(|meta| meta.stop_gradient);
-    if !is_cut || tensors::meta_of(t, value).is_some() || !fits(t, tensor, value) {
+    let Some(is_cut) = tensors::meta_of(t, tensor).map(|meta| meta.stop_gradient) else {
+        return Ok(None);
+    };
+    if tensors::meta_of(t, value).is_some() || !fits(t, tensor, value) {
         return Ok(None);
     }
     if !is_captured(t, tensor, items::SET)? {
         return Ok(None);
     }
-    let result = operations::filled(t, tensor, value)?;
+    let result = match is_cut {
+        true => operations::filled(t, tensor, value)?,
+        false => operations::filled_with_gradient(t, tensor, value)?,
+    };
     replace(t, tensor, result)
 }
 

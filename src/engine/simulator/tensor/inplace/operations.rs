@@ -32,6 +32,13 @@ pub(super) fn filled(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<Va
     tensors::capture(t, callee, None, &[tensor, value], &[], &mut |_| None)
 }
 
+/// The same of a tensor that gradients flow to, and go on flowing to.
+pub(super) fn filled_with_gradient(t: &mut Tracer<'_>, tensor: VarId, value: VarId) -> Step<VarId> {
+    let function = t.py.module("paddle_sot_rs._graph.followed")?;
+    let callee = Callee::Api(Obj::from(function.getattr(FILL)?));
+    tensors::capture(t, callee, None, &[tensor, value], &[], &mut |_| None)
+}
+
 /// The numbers of another tensor, without its gradient: what `copy_` and `set_value` make.
 pub(super) fn copied(t: &mut Tracer<'_>, value: VarId) -> Step<VarId> {
     let value = arrays::detached(t, value)?;

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use crate::graph::{Arg, Callee, SymbolId};
 use crate::simulator::saved_for_backward::Statements;
+use crate::simulator::tensors::Receiver;
 use crate::simulator::{Kwargs, Step, Tracer};
 use crate::simulator::{alias_analysis, tensors};
 use crate::variables::{Kind, TensorVar, VarId, View};
 
-use super::forms::{changes_type, is_form};
+use super::forms::{changes_type, is_form, reforms};
 use super::{differs, fits, is_shared, items, operations, own, views_of};
 
 /// Most views of one another.
@@ -51,6 +52,9 @@ pub(super) fn method(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
+    if reforms(form) {
+        return reform_view(t, tensor, form, args, kwargs);
+    }
     let Some(chain) = chain(t, tensor, args) else {
         return Ok(None);
     };
@@ -73,6 +77,56 @@ pub(super) fn method(
         _ => return Ok(None),
     };
     Ok(write_back(t, &chain, made)?.then_some(tensor))
+}
+
+/// `view.squeeze_()`: a view of what it was is what it is from now on. Nothing else changes.
+fn reform_view(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
+    let Some((symbol, _)) = view_of(t, tensor) else {
+        return Ok(None);
+    };
+    let flows = tensors::meta_of(t, tensor).is_none_or(|meta| !meta.stop_gradient);
+    let root = alias_analysis::root(&t.vars, tensor);
+    let all: Vec<VarId> = views_of(t, root).chain([root]).collect();
+    let graph = Statements::of_graph(t);
+    let is_kept = |id: &VarId| {
+        t.vars
+            .kind(*id)
+            .tensor()
+            .is_none_or(|var| graph.keep(t, var.symbol))
+    };
+    let is_seen = t.goes_backward() && all.iter().any(is_kept);
+    // Their makers keep what they have made where gradients need it.
+    let made = [root, tensor].map(|id| t.vars.kind(id).tensor().map(|var| var.symbol));
+    let is_forgotten =
+        |symbol: &Option<SymbolId>| symbol.is_some_and(|symbol| graph.make_and_forget(t, symbol));
+    let has_history = flows && !(t.grad.enabled && made.iter().all(is_forgotten));
+    if t.flow.is_captured() || is_shared(t, tensor, symbol) || own(t, root).is_none() {
+        return Ok(None);
+    }
+    if is_seen || has_history || differs(t, tensor, form, args, kwargs) {
+        return Ok(None);
+    }
+    let before = t.vars.kind(tensor).clone();
+    let before = t.add(before);
+    let callee = Callee::Method(Arc::from(form));
+    let receiver = Some(Receiver::Tensor(before));
+    let result = tensors::capture(t, callee, receiver, args, kwargs, &mut |_| None)?;
+    let made = t.kind(result).clone();
+    let is_view = matches!(&made, Kind::Tensor(var) if var.view.is_some());
+    let stops = tensors::meta_of(t, result).is_none_or(|meta| meta.stop_gradient);
+    if !is_view || result == before || stops == flows {
+        return Ok(None);
+    }
+    t.vars.mutate(tensor, |var| var.kind = made);
+    // No second name for it.
+    t.vars.update(result, |var| var.kind = Kind::Null);
+    Ok(Some(tensor))
 }
 
 /// The views from this one to a tensor that the frame made, where a change of it can be captured.

@@ -101,6 +101,12 @@ const INPLACE_DUNDERS: &[&str] = &[
     "__ipow__",
 ];
 
+/// `x[at]` for a tensor.
+pub fn row(t: &mut Tracer<'_>, tensor: VarId, at: usize) -> Step<VarId> {
+    let at = t.int(at as i64);
+    method(t, tensor, "__getitem__", &[at], &[])
+}
+
 /// `x.name(*args, **kwargs)` for a tensor.
 pub fn method(
     t: &mut Tracer<'_>,

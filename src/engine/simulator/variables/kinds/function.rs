@@ -11,7 +11,7 @@ use crate::simulator::{
     Kwargs, Step, Tracer, attributes, call, inline, keys, partial_gradients, recompute,
 };
 
-use crate::simulator::variables::answers::{Finalizer, Snapshot, described, no_assignment};
+use crate::simulator::variables::answers::{Finalizer, Snapshot, described};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Emit, Rebuild, not_made};
 use crate::simulator::variables::{Key, VarId, Variable};
@@ -129,7 +129,7 @@ impl Protocol for FunctionVar {
     fn set_attr(&self, t: &mut Tracer<'_>, id: VarId, name: &str, value: VarId) -> Step<()> {
         match self {
             Self::New(_) => attributes::set_on_function(t, id, name, value),
-            Self::Real => no_assignment(t, name),
+            Self::Real => attributes::set_on_existing_function(t, id, name, value),
         }
     }
 }

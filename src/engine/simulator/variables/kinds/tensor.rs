@@ -121,6 +121,12 @@ impl Protocol for TensorVar {
         Ok(t.add(Kind::Iter(state)))
     }
 
+    fn reversed(&self, t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+        refuse_own(t, id, &["__reversed__", "__len__", "__getitem__"])?;
+        let left = self.len(t, id)? as usize;
+        Ok(t.add(Kind::Iter(IterVar::Reversed { over: id, left })))
+    }
+
     fn get_item(&self, t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
         refuse_own(t, id, &["__getitem__"])?;
         let key = arrays::index(t, key)?;
