@@ -1,6 +1,7 @@
 //! The rows: names of functions, methods and layers of Paddle, and what is known of each.
 
 mod functional;
+mod indexing;
 mod layers;
 mod logic;
 mod making;
@@ -22,6 +23,7 @@ pub fn rows() -> impl Iterator<Item = (&'static str, &'static [Fact])> {
     [
         views::ROWS,
         math::ROWS,
+        indexing::ROWS,
         logic::ROWS,
         functional::ROWS,
         layers::ROWS,

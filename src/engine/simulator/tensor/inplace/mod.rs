@@ -319,10 +319,8 @@ fn fill(
     let Some(is_cut) = tensors::meta_of(t, tensor).map(|meta| meta.stop_gradient) else {
         return Ok(None);
     };
-    if tensors::meta_of(t, value).is_some() || !fits(t, tensor, value) {
-        return Ok(None);
-    }
-    if !is_captured(t, tensor, items::SET)? {
+    let is_number = tensors::meta_of(t, value).is_none() && fits(t, tensor, value);
+    if !is_number || !is_captured(t, tensor, items::SET)? {
         return Ok(None);
     }
     let result = match is_cut {
