@@ -70,8 +70,7 @@ impl GraphBackend for Folding {
         let constants = fold::fold(py, &mut sir, self.max_elements)?;
         let merged = cse::merge(py, &mut sir);
         if !constants.is_empty() || merged > 0 {
-            // A new graph is traced again; the old one would be compiled from the trace that
-            // exists.
+            // A new graph is traced again; the old one would be compiled from the old trace.
             request.sir = Arc::new(sir);
             request.example_inputs.extend(constants.iter().cloned());
         }

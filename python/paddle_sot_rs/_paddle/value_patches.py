@@ -27,8 +27,11 @@ def _scalar(value):
 
 
 @functools.cache
-def _eager_mode_divides():
-    """Whether it divides by a tensor; that of Paddle 3.2 multiplies by the reciprocal, as static mode does."""
+def eager_mode_divides():
+    """Whether it divides by a tensor; that of Paddle 3.2 multiplies by the reciprocal, as static mode does.
+
+    Asked first in eager mode: in static mode the guard would have other threads begin in that.
+    """
     with paddle.base.dygraph.guard(paddle.CPUPlace()), paddle.amp.auto_cast(enable=False):
         five = paddle.full([], 5.0, "float32")
         # A third of it has another last digit than the product.
@@ -41,7 +44,7 @@ def _divide(self, other):
     value = self
     if value.dtype in _INTEGERS:
         value = value.astype(paddle.float32)
-    if not _eager_mode_divides():
+    if not eager_mode_divides():
         return _static_divide(value, other)
     divisor = _C_ops.full([], other, value.dtype, core.Place())
     divisor.get_defining_op().set_bool_attr(PYTHON_NUMBER, True)

@@ -328,3 +328,24 @@ def test_a_collection_while_nobody_but_the_engine_listens():
         assert paddle.in_dynamic_mode()
     finally:
         gc.callbacks.pop(next(at for at, it in enumerate(gc.callbacks) if it is listener))
+
+
+FIRST_DIVISION = """
+import threading
+import paddle
+import paddle_sot_rs as sot
+
+translated = sot.to_static(lambda x: (x / 3.0).exp(), min_graph_size=0)
+translated(paddle.ones([2]))
+found = []
+thread = threading.Thread(target=lambda: found.append(type(paddle.ones([2]) + 1)))
+thread.start()
+thread.join()
+assert sot.stats(translated).graphs == 1
+assert found == [paddle.Tensor], found
+"""
+
+
+def test_threads_begin_in_eager_mode_behind_the_first_division():
+    # What asks for Paddle's own division is asked once, and sets what threads begin with.
+    subprocess.run([sys.executable, "-c", FIRST_DIVISION], check=True, capture_output=True, text=True)
