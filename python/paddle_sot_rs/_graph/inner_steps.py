@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import paddle
+
 from .. import _core
 from . import optimizers, step_recipes
 
@@ -46,6 +48,19 @@ def renew(
 ) -> Any:
     """The step itself, in a program: the parameters from there on."""
     raise NotImplementedError("a step of an optimizer outside of a program")
+
+
+def kept(updated: list[Any]) -> list[tuple[Any, Any]]:
+    """What steps update, and copies of it."""
+    with paddle.no_grad():
+        return [(tensor, tensor.clone()) for tensor in updated]
+
+
+def restore(both: list[tuple[Any, Any]]) -> None:
+    """A program has failed that may have updated this: nothing has happened."""
+    with paddle.no_grad():
+        for tensor, copy in both:
+            tensor.copy_(copy, True)
 
 
 def ran(note: Callable[[str], None] | None, steps: list[tuple[Any, list[Any], bool]]) -> None:

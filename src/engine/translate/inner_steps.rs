@@ -6,7 +6,7 @@
 //! nothing has happened, and the function runs as it is; so does the first call, which makes the
 //! states. Behind such a call it is looked up what the next one will find.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use pyo3::prelude::*;
@@ -64,6 +64,9 @@ struct Program {
     order: Vec<Vec<usize>>,
     /// `Err`: why there is none.
     graph: Result<Box<dyn CompiledGraph>, String>,
+    /// Whether a run has come to its end. What never fails because of numbers may do so in the
+    /// first one: Paddle infers dims of some results that a kernel refuses.
+    ran: AtomicBool,
 }
 
 /// Outputs, one for each of the graph's.
@@ -208,6 +211,19 @@ impl InnerSteps {
         abi::are_updated_apart(parameters.chain(states), read)
     }
 
+    /// What the steps update, and copies of it.
+    fn updated<'py>(
+        &self,
+        py: Python<'py>,
+        given: &Given<'py>,
+        tensors: &[Bound<'py, PyAny>],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let states = given.steps.iter().flat_map(|step| &step.states);
+        let parameters = given.order.iter().flatten().map(|at| &tensors[*at]);
+        let updated = PyList::new(py, parameters.chain(states))?;
+        py.module(HOME)?.call_method1("kept", (updated,))
+    }
+
     fn program(
         &self,
         py: Python<'_>,
@@ -247,6 +263,7 @@ impl InnerSteps {
             recipes: recipes.collect(),
             order: given.order.clone(),
             graph,
+            ran: AtomicBool::new(false),
         });
         lock(&self.programs).push(Arc::clone(&program));
         Ok(Some(program))
@@ -350,10 +367,23 @@ impl InnerSteps {
         let Ok(graph) = &program.graph else {
             return Ok(None);
         };
+        let kept = match program.ran.load(Ordering::Relaxed) {
+            true => None,
+            false => Some(self.updated(py, &given, tensors)?),
+        };
         let mut inputs: SmallVec<[Bound<'_, PyAny>; 16]> = tensors.into();
         inputs.extend(given.steps.into_iter().flat_map(|step| step.states));
         inputs.extend(given.rates);
-        let outputs = graph.call(py, &inputs)?;
+        let outputs = match graph.call(py, &inputs) {
+            Ok(outputs) => outputs,
+            Err(err) => {
+                if let Some(kept) = kept {
+                    py.module(HOME)?.call_method1("restore", (kept,))?;
+                }
+                return Err(err);
+            }
+        };
+        program.ran.store(true, Ordering::Relaxed);
         self.unready.store(0, Ordering::Relaxed);
         if let Some(shared) = self.shared.upgrade() {
             lock(&shared.stats).whole_steps += 1;

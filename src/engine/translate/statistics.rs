@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use pyo3::prelude::*;
 
-use crate::graph::{Callee, Statement, StatementIr, SymbolKind};
+use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolKind};
 use crate::obj;
-use crate::ops::{Fact, knows};
+use crate::ops::{Fact, facts, knows, said};
 use crate::paddle::Paddle;
 use crate::simulator::tracer::function_graph::GraphInput;
 
@@ -19,6 +19,9 @@ const ALWAYS: u8 = 2;
 /// Whether a call may fail although calls of its kind did not, whose tensors had the same dims and
 /// dtypes.
 pub(super) fn may_fail(py: Python<'_>, sir: &StatementIr, it: &Statement) -> bool {
+    if has_open_dims(sir, it) {
+        return true;
+    }
     let layer = match &it.callee {
         Callee::Layer(symbol) => match sir.kind(*symbol) {
             SymbolKind::Layer(layer) => Some(layer),
@@ -33,19 +36,42 @@ pub(super) fn may_fail(py: Python<'_>, sir: &StatementIr, it: &Statement) -> boo
         return !is_paddles || !name.is_some_and(|name| knows(&name, Fact::LayerNeverFails));
     }
     let names = it.callee.api_names(py);
-    let is_among = |fact: Fact| {
-        let mut names = names.iter().map(|name| name.trim_matches('_'));
-        names.any(|name| knows(name, fact))
+    let names = names.iter().map(|name| name.trim_matches('_'));
+    !names.into_iter().any(|name| never_fails(name, it))
+}
+
+/// Whether dims of what it takes or makes may be others in the next call.
+fn has_open_dims(sir: &StatementIr, it: &Statement) -> bool {
+    let mut found = false;
+    let mut look = |symbol| {
+        let meta = sir.meta(symbol);
+        found |= meta.is_some_and(|meta| meta.shape.iter().any(|dim| *dim < 0));
     };
-    let is_alone = || {
-        let mut rest = it
-            .args
-            .iter()
-            .skip(1)
-            .chain(it.kwargs.iter().map(|(_, arg)| arg));
-        !rest.any(|arg| arg.first_symbol().is_some())
+    let named = it.kwargs.iter().map(|(_, arg)| arg);
+    for arg in it.args.iter().chain(named).chain([&it.output]) {
+        arg.for_each_symbol(&mut look);
+    }
+    found
+}
+
+/// Whether a call of the operator of this name never fails, given what it is.
+fn never_fails(name: &str, it: &Statement) -> bool {
+    let is_given = |arg: &Arg| arg.first_symbol().is_some();
+    let named = || it.kwargs.iter().map(|(_, arg)| arg);
+    let are_given_from = |at: usize| it.args.iter().skip(at).chain(named()).any(is_given);
+    let facts = facts(name);
+    // An axis or a size that is a tensor may be out of range.
+    let whole = match said!(facts, Fact::WholeFrom(at) => *at) {
+        Some(at) => are_given_from(at),
+        None => {
+            let is_list = |arg: &&Arg| matches!(arg, Arg::List(_) | Arg::Tuple(_));
+            facts.contains(&Fact::WholeInLists)
+                && it.args.iter().chain(named()).filter(is_list).any(is_given)
+        }
     };
-    !(is_among(Fact::NeverFails) || is_among(Fact::NeverFailsAlone) && is_alone())
+    facts.contains(&Fact::NeverFails) && !whole
+        || facts.contains(&Fact::NeverFailsAlone) && !are_given_from(1)
+        || facts.contains(&Fact::NeverFailsOfConstants) && !are_given_from(0)
 }
 
 /// What a graph may write, as far as it may fail afterwards.
@@ -64,11 +90,7 @@ pub(super) struct Kept(Vec<(Py<PyAny>, Py<PyAny>)>);
 impl Statistics {
     /// Those of a graph with these tensors as inputs.
     pub(super) fn of(py: Python<'_>, sir: &StatementIr, inputs: &[&GraphInput]) -> Self {
-        let mut can_fail = sir.symbols.iter().any(|kind| match kind {
-            SymbolKind::Tensor(meta) => meta.shape.iter().any(|dim| *dim < 0),
-            SymbolKind::Layer(_) => false,
-        });
-        can_fail |= sir.statements.iter().any(|it| may_fail(py, sir, it));
+        let can_fail = sir.statements.iter().any(|it| may_fail(py, sir, it));
         let is_written = |input: &&GraphInput| {
             let mut statements = sir.statements.iter();
             statements.any(|it| it.updates.contains(&input.symbol))

@@ -80,7 +80,7 @@ pub(super) const ROWS: Rows = &[
         "dropout",
         &[
             ForgetsResult,
-            NeverFails,
+            NeverFailsAlone,
             Shape(Same),
             Number(1, "p", NumberAs::Probability),
             Named(0, "x"),
@@ -100,7 +100,7 @@ pub(super) const ROWS: Rows = &[
     (
         "dropout2d",
         &[
-            NeverFails,
+            NeverFailsAlone,
             MayHaveUnknownDims,
             Differs(1, "p", Unlike::Tensors, "by a tensor"),
         ],

@@ -108,7 +108,10 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("one_hot", &[Shape(Leading), MayHaveUnknownDims]),
-    ("ones", &[NeverFailsAlone, Shape(Made), MayHaveUnknownDims]),
+    (
+        "ones",
+        &[NeverFailsOfConstants, Shape(Made), MayHaveUnknownDims],
+    ),
     ("ormqr", &[ChangesFirst]),
     ("pdist", &[UnknownDims]),
     ("prod", &[Shape(Reduced), MayHaveUnknownDims, WholeFrom(1)]),
@@ -189,5 +192,8 @@ pub(super) const ROWS: Rows = &[
     ("vector_norm", &[MayHaveUnknownDims]),
     ("view_shape", &[NoFunctionOfTensors, ProgramView]),
     ("weighted_sample_neighbors", &[UnknownDims, Draws]),
-    ("zeros", &[NeverFailsAlone, Shape(Made), MayHaveUnknownDims]),
+    (
+        "zeros",
+        &[NeverFailsOfConstants, Shape(Made), MayHaveUnknownDims],
+    ),
 ];

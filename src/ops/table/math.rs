@@ -86,7 +86,7 @@ pub(super) const ROWS: Rows = &[
         "clip",
         &[
             ForgetsResult,
-            NeverFails,
+            NeverFailsAlone,
             Shape(Same),
             Number(1, "min", NumberAs::First),
             Number(2, "max", NumberAs::First),
@@ -185,7 +185,7 @@ pub(super) const ROWS: Rows = &[
     (
         FULL,
         &[
-            NeverFailsAlone,
+            NeverFailsOfConstants,
             Number(1, "fill_value", NumberAs::Dtype),
             Named(2, "dtype"),
             MayHaveUnknownDims,
