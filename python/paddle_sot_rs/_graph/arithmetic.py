@@ -145,10 +145,17 @@ def hypot(*numbers: Any) -> Any:
     return paddle.where(largest > 0, root / scale, largest)
 
 
+def _exact(value: int) -> Any:
+    """A whole number as a tensor of one: `full` takes a double."""
+    high, low = divmod(value, 2**31)
+    made = paddle.full([1], low, "int64")
+    return made + paddle.full([1], high, "int64") * paddle.full([1], 2**31, "int64") if high else made
+
+
 def _of_table(values: list[int], at: Any) -> Any:
     """One of the numbers; the graph fails where there is none there."""
     check(paddle.logical_and(at >= 0, at < len(values)))
-    table = paddle.concat([paddle.full([1], value, "int64") for value in values])
+    table = paddle.concat([_exact(value) for value in values])
     return paddle.gather(table, at.reshape([1])).reshape([])
 
 

@@ -173,6 +173,111 @@ def test_the_caller_changes_what_a_view_behind_a_break_is_of(function):
     assert any("only the interpreter can make it" in message for message in messages)
 
 
+def view_and_base(x):
+    if x.sum() > 0:
+        y = x * 2
+        z = y[:1]
+    else:
+        y = x * 3
+        z = y[1:]
+    z[0] = 5.0
+    return y, z
+
+
+def on_one_side_alone(x):
+    if x.sum() > 0:
+        y = x * 2
+        z = y.reshape([1, 2])
+    else:
+        y = x * 3
+        z = y.reshape([1, 2]) * 1
+    y.add_(ONE)
+    return y, z
+
+
+def two_views(x):
+    y = x * 3
+    first, second = (y[:2], y[1:]) if x.sum() > 0 else (y[1:], y[:1])
+    if x.sum() > 0:
+        third = x * 2
+        first, second = third[:2], third[1:]
+    first[0] = 5.0
+    second.add_(ONE)
+    return first, second
+
+
+def in_a_list(x):
+    made = [x, x]
+    if x.sum() > 0:
+        made[0] = x * 2
+        made[1] = made[0].detach()
+    else:
+        made[0] = x * 3
+        made[1] = made[0].detach()
+    made[1].add_(ONE)
+    return tuple(made)
+
+
+def of_what_a_side_changes(x):
+    y = x * 1
+    if x.sum() > 0:
+        y.add_(x)
+        z = y[:1]
+    else:
+        y.add_(ONE)
+        z = y[:1]
+    y[0] = 5.0
+    return y, z
+
+
+def of_a_branch_in_a_branch(x):
+    if x.sum() > 0:
+        y = x * 2
+        z = y[:1] if x[0] > 2 else y[1:]
+    else:
+        y = x * 3
+        z = y[:1]
+    y.add_(ONE)
+    return y, z
+
+
+PAIRS = [view_and_base, on_one_side_alone, two_views, in_a_list, of_what_a_side_changes, of_a_branch_in_a_branch]
+
+
+@pytest.mark.parametrize("function", PAIRS, ids=lambda f: f.__name__)
+def test_views_and_bases_that_are_made_inside(function):
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for numbers in (*DATA, *DATA):
+        made, expected = (call(paddle.to_tensor(numbers)) for call in (static, function))
+        assert [it.tolist() for it in made] == [it.tolist() for it in expected]
+    messages = {broken.message for broken in sot.stats(static).graph_breaks}
+    assert any("only the interpreter can make it" in message for message in messages)
+    with pytest.raises(sot.GraphBreakError):
+        sot.to_static(function, full_graph=True)(paddle.to_tensor(DATA[0]))
+
+
+def test_gradients_of_what_is_changed_through_a_view():
+    def function(x):
+        if x.sum() > 0:
+            y = x * 2
+            z = y.detach()
+        else:
+            y = x * 3
+            z = y.detach()
+        z.add_(ONE)
+        return (y * y).sum()
+
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    for numbers in DATA:
+        seen = []
+        for call in (function, static):
+            x = paddle.to_tensor(numbers, stop_gradient=False)
+            result = call(x)
+            result.backward()
+            seen.append((result.tolist(), x.grad.tolist()))
+        assert seen[1] == seen[0]
+
+
 def always_new(x):
     if x.sum() > 0:
         y = x * 2

@@ -296,3 +296,63 @@ def test_files(tmp_path):
     for size in (3, 1, 7):
         x = paddle.randn([size, 2])
         assert loaded(x).tolist() == function(x).tolist()
+
+
+class Rows(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.pair = None
+
+    def forward(self, x, n):
+        self.mode = 0
+        if n > 0:
+            self.pair = [x, 1]
+        else:
+            self.pair = [x - 1, 2]
+        return x * 2
+
+
+class Again(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = 1, 2
+
+    def forward(self, x, n):
+        if n > 0:
+            del self.first
+            self.first = 3
+        else:
+            self.first = 4
+        return x * self.first
+
+
+class Views(nn.Layer):
+    def forward(self, x, n):
+        if n > 0:
+            self.whole = x * 2
+            self.part = self.whole[:1]
+        else:
+            self.whole = x * 3
+            self.part = self.whole[:1]
+        self.part[0] = 7.0
+        return x * 1
+
+
+NAMES = ("pair", "first", "second", "whole", "part")
+
+
+@pytest.mark.parametrize("made", [Rows, Again, Views])
+def test_tensors_in_containers_deletions_and_views_break(made):
+    for n in VALUES:
+        shown = []
+        for translate in (False, True):
+            network = made()
+            x, number = paddle.to_tensor([1.0, 2.0]), paddle.to_tensor(n)
+            called = sot.to_static(network, capture_control_flow=True, min_graph_size=0) if translate else network
+            result = called(x, number)
+            state = {name: getattr(network, name, None) for name in NAMES}
+            held = state["pair"][0] is x if state["pair"] else None
+            shown.append([result.tolist(), [name for name in vars(network) if name in state], held, str(state)])
+        assert shown[0] == shown[1]
+    with pytest.raises(sot.GraphBreakError):
+        sot.to_static(made(), full_graph=True)(paddle.ones([2]), paddle.to_tensor(1))

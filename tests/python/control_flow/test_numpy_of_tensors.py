@@ -71,6 +71,19 @@ def test_python_floats_take_the_dtype_of_the_array():
     check(alike, VECTORS)
 
 
+def test_scalars_of_numpy_keep_their_dtype():
+    doubles, whole = np.float64(0.1), np.int64(7)
+
+    def alike(x):
+        item = x.numpy()[0]
+        # The float next to 0.1 is larger than the double.
+        if doubles < item:
+            x = x * 2
+        return x + 1, doubles == item, item != doubles, whole == x.numpy()[1], item >= doubles
+
+    check(alike, VECTORS)
+
+
 def test_loops_count_to_an_item():
     def counted(x):
         total = paddle.zeros([1], "int64")

@@ -186,6 +186,17 @@ def test_functions_of_numbers_are_pythons(name, tmp_path):
             equal(loaded(x), number(x))
 
 
+def test_large_numbers_are_whole_ones():
+    def number(x):
+        return math.comb(64, int(x)), math.comb(61, int(x)), x + 1
+
+    translated = sot.to_static(number, full_graph=True)
+    for k in (0, 1, 25, 30, 32, 64, 65):
+        # The middle ones have more digits than a double.
+        assert translated(paddle.to_tensor(k))[:2] == (math.comb(64, k), math.comb(61, k))
+    assert not sot.stats(translated).fallbacks
+
+
 FAILING = {
     "factorial": lambda n: math.factorial(n - 3),
     "comb": lambda n: math.comb(n - 3, 2),

@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::simulator::phi::{self, Joined, Piece};
 use crate::simulator::tracer::TraceMark;
+use crate::simulator::tracer::function_graph::Cut;
 use crate::simulator::{Step, Tracer, attributes};
 use crate::variables::{AttrOp, Key, Kind, ObjectVar, VarId};
 
@@ -68,6 +70,11 @@ pub(in crate::simulator) fn written(
     if !same {
         return None;
     }
+    // What is set again behind that stands at another place of the dictionary.
+    let deletions = |state: &ObjectVar| state.writes.iter().filter(|op| op.value.is_none()).count();
+    if deletions(before) != deletions(now) {
+        return None;
+    }
     let mut names: Vec<&Arc<str>> = Vec::new();
     for op in &now.writes {
         if !names.contains(&&op.name) {
@@ -98,8 +105,8 @@ pub(in crate::simulator) fn written(
 pub(in crate::simulator) fn on_both(
     t: &mut Tracer<'_>,
     id: VarId,
-    first: Option<&Attributes>,
-    second: Option<&Attributes>,
+    [first, second]: [Option<&Attributes>; 2],
+    cuts: [&Cut; 2],
 ) -> Option<[Piece; 2]> {
     let kind = t.kind(id).clone();
     let state = state(&kind)?;
@@ -131,24 +138,43 @@ pub(in crate::simulator) fn on_both(
         }
     }
     let mut pairs = both[0].iter().zip(&both[1]);
-    let fits = is_new || pairs.all(|((.., a), (.., b))| may_be_seen(t, a, b));
+    let fits = is_new || pairs.all(|((.., a), (.., b))| may_be_seen(t, cuts, [a, b]));
     fits.then(|| both.map(Piece::Dict))
 }
 
 /// Whether an attribute of somebody else's object may be what joins these: no tensor that had
 /// another name before, which would be another object, and none on one way alone, which a layer
 /// registers.
-fn may_be_seen(t: &Tracer<'_>, a: &Piece, b: &Piece) -> bool {
+fn may_be_seen(t: &Tracer<'_>, cuts: [&Cut; 2], [a, b]: [&Piece; 2]) -> bool {
     if matches!((a, b), (Piece::Same(a), Piece::Same(b)) if a == b) {
         return true;
     }
-    let is_old = |piece: &Piece| {
-        let kind = |id: &VarId| t.vars.kind(*id);
-        matches!(piece, Piece::Same(id) if matches!(kind(id), Kind::Tensor(_) | Kind::Maybe(_)))
-            || matches!(piece, Piece::Maybe(_))
-    };
     let is_new = |piece: &Piece| matches!(piece, Piece::Tensor(..));
-    !is_old(a) && !is_old(b) && is_new(a) == is_new(b)
+    !has_old(t, cuts[0], a) && !has_old(t, cuts[1], b) && is_new(a) == is_new(b)
+}
+
+/// Whether it is, or holds, a tensor that had another name before.
+fn has_old(t: &Tracer<'_>, cut: &Cut, piece: &Piece) -> bool {
+    let is_tensor = |value: &Bound<'_, PyAny>| {
+        let found = value.is_instance(t.paddle.tensor.bind(t.py));
+        found.unwrap_or(true)
+    };
+    match piece {
+        // Nobody has looked at it yet.
+        Piece::Same(id) if matches!(t.vars.kind(*id), Kind::Lazy) => {
+            t.value(*id).is_none_or(|value| is_tensor(&value))
+        }
+        Piece::Same(id) => matches!(t.vars.kind(*id), Kind::Tensor(_) | Kind::Maybe(_)),
+        Piece::Real(object, _) => is_tensor(object.bind(t.py)),
+        // One that was met there first came in, too.
+        Piece::Tensor(symbol, _) => cut.outer(*symbol).is_some(),
+        Piece::Maybe(_) => true,
+        Piece::List(items, _) | Piece::Tuple(items, _) => {
+            items.iter().any(|it| has_old(t, cut, it))
+        }
+        Piece::Dict(items) => items.iter().any(|(.., it)| has_old(t, cut, it)),
+        Piece::Unbound | Piece::Number(_) | Piece::Const(_) | Piece::Other(_) => false,
+    }
 }
 
 /// Writes what the attributes are behind both ways.

@@ -48,6 +48,20 @@ pub fn of(
     itself.into_iter().chain(others)
 }
 
+/// Whether two results of a block share storage that was made inside or came in: one is the other,
+/// or a view of it, or both are views of a third.
+pub fn share(cut: &Cut, pairs: &[(SymbolId, SymbolId)], results: [BlockOutput; 2]) -> bool {
+    let [first, second] = results.map(|output| {
+        let (BlockOutput::Outer(symbol) | BlockOutput::Inner(symbol)) = output;
+        let others = pairs.iter().filter(|(made, _)| *made == symbol);
+        let all = std::iter::once(symbol).chain(others.map(|(_, of)| *of));
+        // What came in has a name outside, too.
+        all.map(|it| cut.outer(it).unwrap_or(it))
+            .collect::<Vec<_>>()
+    });
+    first.iter().any(|it| second.contains(it))
+}
+
 /// Remembers that `result` may be `of`, and what that may be.
 pub fn note(t: &mut Tracer<'_>, result: SymbolId, of: SymbolId) {
     let further = t.flow.aliases_of(of);

@@ -39,11 +39,12 @@ pub(super) fn contents_of_both(
             }
         };
         let (a, b) = if let Kind::Object(_) | Kind::Layer(_) = t.kind(id) {
-            let [first, second] = [first, second].map(|way| {
+            let ways = [first, second].map(|way| {
                 let found = way.iter().find(|(known, _)| *known == id);
                 found.and_then(|(_, piece)| attributes::of(piece))
             });
-            match attributes::on_both(t, id, first, second) {
+            let cuts = [&*merge.cuts[0], &*merge.cuts[1]];
+            match attributes::on_both(t, id, ways, cuts) {
                 Some([a, b]) => (a, b),
                 None => return refuse(t, "an attribute that only one side sets"),
             }

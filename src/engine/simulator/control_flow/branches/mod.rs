@@ -401,10 +401,11 @@ fn one_of(
                             carried_aliases::note(t, *result, of);
                         }
                     }
-                    // One tensor under two names.
-                    let twice = outputs[..at].iter().position(|other| other == output);
-                    if let Some(other) = twice {
-                        carried_aliases::note(t, *result, made[other]);
+                    // One tensor under two names, a view and what it is of.
+                    for (other, earlier) in made.iter().zip(&outputs[..at]) {
+                        if carried_aliases::share(cut, &way.aliases, [*earlier, *output]) {
+                            carried_aliases::note(t, *result, *other);
+                        }
                     }
                 }
             }

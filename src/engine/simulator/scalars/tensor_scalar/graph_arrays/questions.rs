@@ -89,20 +89,22 @@ enum Operand {
     Array(SymbolId, DType),
     /// A whole number, or a float, of Python's.
     Number(VarId, Type),
+    /// The same of a scalar of NumPy that the program does not compute: it keeps its dtype.
+    Scalar(VarId, Type),
 }
 
 fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Operand>> {
     if let Some((symbol, meta)) = meta(t, id) {
         return Ok(Some(Operand::Array(symbol, meta.dtype)));
     }
-    let mut id = id;
     if let (Kind::Scalar, Some(value)) = (t.kind(id).clone(), t.value(id)) {
         let dtype: String = value.getattr("dtype")?.getattr("name")?.extract()?;
         if !matches!(&*dtype, "int64" | "float64") {
             return Ok(None);
         }
         let plain = numpy_scalars::plain(&value)?;
-        id = t.constant(&plain);
+        let id = t.constant(&plain);
+        return Ok(numbers_class(t, id).map(|class| Operand::Scalar(id, class)));
     }
     Ok(numbers_class(t, id).map(|class| Operand::Number(id, class)))
 }
@@ -114,7 +116,7 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option
     };
     let whole = |operand| match operand {
         Operand::Array(_, dtype) => dtype.is_whole(),
-        Operand::Number(_, class) => class == Type::Int,
+        Operand::Number(_, class) | Operand::Scalar(_, class) => class == Type::Int,
     };
     let dtype = match whole(a) && whole(b) {
         true => DType::Int64,
@@ -144,8 +146,9 @@ fn compared(
     match operand {
         Operand::Array(_, DType::Bool) => Ok(None),
         Operand::Array(symbol, _) => item::cast(t, symbol, dtype).map(Some),
-        Operand::Number(id, class) => {
-            let narrow = matches!(other, Operand::Array(_, DType::Float32));
+        Operand::Number(id, class) | Operand::Scalar(id, class) => {
+            let takes_other = matches!(operand, Operand::Number(..));
+            let narrow = takes_other && matches!(other, Operand::Array(_, DType::Float32));
             let known = t.const_value(id);
             match (class, known) {
                 // A number of Python takes the dtype of the others.
