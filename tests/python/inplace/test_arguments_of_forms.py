@@ -89,6 +89,35 @@ def without_recording(x):
     return y + 1
 
 
+# These share the tensor behind the object, and so its shape.
+def all_rows(x):
+    y = (x * 2).detach()
+    rows = y[0:1]
+    rows.squeeze_(0)
+    return y + 1, y.shape, rows.shape
+
+
+def detached(x):
+    y = x * 2
+    z = y.detach()
+    z.squeeze_(0)
+    return z + 1, y.shape, z.shape
+
+
+def detached_twice(x):
+    y = (x * 2).detach()
+    a, b = y.detach(), y.detach()
+    b.transpose_([0, 2, 1])
+    return a + 1, y.shape, b
+
+
+def detached_from_a_view(x):
+    y = (x * 2).detach().transpose([0, 2, 1])
+    z = y.detach()
+    y.squeeze_(0)
+    return z + 1, z.shape, y
+
+
 RAISES_BACKWARD = [what_its_maker_keeps, without_recording]
 
 
@@ -102,3 +131,8 @@ def test_views_of_another_shape(function):
 )
 def test_views_that_are_left_to_the_interpreter(function):
     check(function, X, fallbacks=None, backward=function not in RAISES_BACKWARD)
+
+
+@pytest.mark.parametrize("function", [all_rows, detached, detached_twice, detached_from_a_view])
+def test_tensors_that_share_a_shape_are_left_to_the_interpreter(function):
+    check(function, X, fallbacks=None, backward=False)
