@@ -110,6 +110,10 @@ fn reform_view(
         return Ok(None);
     }
     let same = whole(t, tensor);
+    // Views of what it was stay views of that.
+    if alias_analysis::has_views(t, |view| view.base == tensor) {
+        return Ok(None);
+    }
     if all.iter().any(|id| *id != tensor && whole(t, *id) == same) {
         return Ok(None);
     }
