@@ -89,6 +89,35 @@ def without_recording(x):
     return y + 1
 
 
+# These share the tensor behind the object, and so its shape.
+def all_rows(x):
+    y = (x * 2).detach()
+    rows = y[0:1]
+    rows.squeeze_(0)
+    return y + 1, y.shape, rows.shape
+
+
+def detached(x):
+    y = x * 2
+    z = y.detach()
+    z.squeeze_(0)
+    return z + 1, y.shape, z.shape
+
+
+def detached_twice(x):
+    y = (x * 2).detach()
+    a, b = y.detach(), y.detach()
+    b.transpose_([0, 2, 1])
+    return a + 1, y.shape, b
+
+
+def detached_from_a_view(x):
+    y = (x * 2).detach().transpose([0, 2, 1])
+    z = y.detach()
+    y.squeeze_(0)
+    return z + 1, z.shape, y
+
+
 RAISES_BACKWARD = [what_its_maker_keeps, without_recording]
 
 
@@ -102,3 +131,48 @@ def test_views_of_another_shape(function):
 )
 def test_views_that_are_left_to_the_interpreter(function):
     check(function, X, fallbacks=None, backward=function not in RAISES_BACKWARD)
+
+
+# What they are views of is another view from then on, and they are not.
+def a_row_of_the_view(x):
+    y = (x * 2).detach().transpose([0, 2, 1])
+    row = y[0]
+    y.unsqueeze_(0)
+    return y, row
+
+
+def a_row_of_it_in_another_order(x):
+    y = (x * 2).detach()[0].t()
+    row = y[0]
+    y.transpose_([1, 0])
+    row.fill_(1.0)
+    return y, row
+
+
+def a_view_of_rows(x):
+    y = x * 2
+    rows = y[0, 0:2]
+    turned = rows.t()
+    rows.reshape_([-1])
+    return rows, turned, y
+
+
+def a_row_behind_it(x):
+    y = (x * 2).detach().transpose([0, 2, 1])
+    y.squeeze_(0)
+    row = y[0]
+    y.unsqueeze_(0)
+    return y, row
+
+
+VIEWED = [a_row_of_the_view, a_row_of_it_in_another_order, a_view_of_rows, a_row_behind_it]
+
+
+@pytest.mark.parametrize("function", VIEWED)
+def test_views_that_have_views_are_left_to_the_interpreter(function):
+    check(function, X, fallbacks=None, backward=False)
+
+
+@pytest.mark.parametrize("function", [all_rows, detached, detached_twice, detached_from_a_view])
+def test_tensors_that_share_a_shape_are_left_to_the_interpreter(function):
+    check(function, X, fallbacks=None, backward=False)

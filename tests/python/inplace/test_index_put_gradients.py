@@ -1,7 +1,9 @@
 """`x[indices] = v` with a gradient of `v`: in the graph, by eager mode's kernel, which has one of both where a place is
 given twice."""
 
+import numpy as np
 import paddle
+import paddle_sot_rs as sot
 import pytest
 from harness import Programs, check, tensor
 
@@ -90,3 +92,23 @@ def a_mask(x, i, v):
 def test_indices(function, args, takes, backend):
     # Paddle does not decompose some slices.
     check(function, *args, backend=backend, fallbacks=None if backend == "cinn" else 0, **takes)
+
+
+@pytest.mark.parametrize("dtype, refused", [("int64", True), ("int32", False)])
+def test_indices_that_change_before_backward_are_refused_as_in_eager_mode(dtype, refused):
+    def function(x, i, v):
+        y = x * 2
+        y[i] = v
+        return y * WEIGHT
+
+    for run in (function, sot.to_static(function, min_graph_size=0)):
+        at, v = paddle.to_tensor([0, 2], dtype=dtype), V.detach().clone()
+        v.stop_gradient = False
+        y = run(X, at, v)
+        at.fill_(1)
+        if refused:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                y.sum().backward()
+        else:
+            y.sum().backward()
+            np.testing.assert_array_equal(v.grad, WEIGHT[::2])

@@ -28,7 +28,9 @@ def put(tensor, key, value):
     """
     if _KEEPS_VALUE:
         raise NotImplementedError("indices that are set to what a gradient goes to, on Paddle 3.2")
-    keys = [paddle.cast(each, "int64") for each in (key if isinstance(key, tuple) else (key,))]
+    given = key if isinstance(key, tuple) else (key,)
+    # A copy would not be refused where the indices are changed before `backward`.
+    keys = [each if each.dtype == paddle.int64 else paddle.cast(each, "int64") for each in given]
     if tensor.stop_gradient:
         tensor = _with_gradient(tensor, value)
     shape, places, count = list(tensor.shape), list(keys[0].shape), len(keys)

@@ -404,7 +404,8 @@ pub fn root(vars: &Arena, mut id: VarId) -> VarId {
     id
 }
 
-fn has_views(t: &Tracer<'_>, which: impl Fn(&View) -> bool) -> bool {
+/// Whether any tensor is such a view.
+pub fn has_views(t: &Tracer<'_>, which: impl Fn(&View) -> bool) -> bool {
     (0..t.vars.len() as u32).any(|at| {
         if let Kind::Tensor(TensorVar {
             view: Some(view), ..

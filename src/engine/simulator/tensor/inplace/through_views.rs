@@ -109,6 +109,14 @@ fn reform_view(
     if t.flow.is_captured() || is_shared(t, tensor, symbol) || own(t, root).is_none() {
         return Ok(None);
     }
+    let same = whole(t, tensor);
+    // Views of what it was stay views of that.
+    if alias_analysis::has_views(t, |view| view.base == tensor) {
+        return Ok(None);
+    }
+    if all.iter().any(|id| *id != tensor && whole(t, *id) == same) {
+        return Ok(None);
+    }
     if is_seen || has_history || differs(t, tensor, form, args, kwargs) {
         return Ok(None);
     }
@@ -127,6 +135,20 @@ fn reform_view(
     // No second name for it.
     t.vars.update(result, |var| var.kind = Kind::Null);
     Ok(Some(tensor))
+}
+
+/// What a view is the whole of. In eager mode `detach()` and slices of all rows share the tensor
+/// behind the object, and so its shape.
+fn whole(t: &mut Tracer<'_>, tensor: VarId) -> VarId {
+    let mut found = tensor;
+    while let Some((_, view)) = view_of(t, found) {
+        let shapes = [found, view.base].map(|id| tensors::meta_of(t, id).map(|meta| meta.shape));
+        if shapes[0] != shapes[1] {
+            break;
+        }
+        found = view.base;
+    }
+    found
 }
 
 /// The views from this one to a tensor that the frame made, where a change of it can be captured.
