@@ -34,7 +34,6 @@ const MODULES: &[&str] = &[
     "calls.operation_checks",
     "gradients.nested_gradients",
     "gradients.inner_steps",
-    "gradients.put_gradients",
     "gradients.ordered_sums",
     "gradients.grad_reachability",
     "open_dims",

@@ -117,11 +117,6 @@ def put_items(tensor: Any, key: Any, value: Any) -> Any:
     return _C_ops.masked_fill(tensor, mask, value)
 
 
-def put_items_with_gradient(tensor: Any, key: Any, value: Any) -> Any:
-    """The same of tensors of whole numbers, where a gradient goes to `value`; a program has a form of its own."""
-    return put_items(tensor, key, value)
-
-
 def _put_behind(tensor: Any, axis: int, places: Any, value: Any) -> Any:
     """`copy[:, places] = value`, for places along one dim: the dim comes first meanwhile."""
     order = [axis, *(at for at in range(len(tensor.shape)) if at != axis)]

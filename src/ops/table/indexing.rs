@@ -39,7 +39,6 @@ pub(super) const ROWS: Rows = &[
     ),
     ("put_along_axis", &[InPlaceApart]),
     ("put_items", &[ForgetsResult, Shape(Same)]),
-    ("put_items_with_gradient", &[ForgetsResult, Shape(Same)]),
     ("scatter", &[ForgetsResult, InPlaceApart, InPlaceCopies]),
     ("scatter_add", &[InPlaceApart]),
     ("set_item", &[ForgetsResult, Shape(Same)]),

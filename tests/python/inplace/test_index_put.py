@@ -63,7 +63,7 @@ def without_gradients(x, mask):
     return y + x
 
 
-@programs(X, AT, X, graphs=1, breaks=0)
+@programs(X, AT, X, breaks=1)
 def with_a_value_that_has_gradients(x, i, v):
     y = x * 2
     y[i] = v[0, 0]

@@ -246,8 +246,14 @@ def divided_by_a_part_of_itself(x, w):
     return y * x
 
 
+def by_a_tensor(x, w):
+    y = x + w
+    y[paddle.to_tensor([1, 0])] = w
+    return y
+
+
 BROKEN = [
-    *(of_an_argument, with_a_view, of_a_view, without_grad_on_a_differentiable, grows),
+    *(of_an_argument, with_a_view, of_a_view, without_grad_on_a_differentiable, grows, by_a_tensor),
     *(zeros_take_gradients, filled_and_asked),
     *(adds_a_row_of_itself, subtracts_an_item_of_itself, multiplied_by_a_row_of_itself, divided_by_a_part_of_itself),
 ]

@@ -21,12 +21,6 @@ use super::{fits, is_captured, replace, through_views};
 /// The operation without side effect.
 pub(super) const SET: &str = "set_item";
 
-/// That of keys that are tensors.
-const PUT: &str = "put_items";
-
-/// The same where a gradient goes to the value.
-const PUT_WITH_GRADIENT: &str = "put_items_with_gradient";
-
 /// `tensor[key] = value`; whether it was captured.
 pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> Step<bool> {
     let key = as_places(t, tensor, key)?;
@@ -67,12 +61,7 @@ pub fn set_item(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> 
             return Ok(false);
         }
     }
-    let flows = tensors::meta_of(t, value).is_some_and(|meta| !meta.stop_gradient);
-    let operation = match (basic, flows && t.goes_backward()) {
-        (true, _) => SET,
-        (false, false) => PUT,
-        (false, true) => PUT_WITH_GRADIENT,
-    };
+    let operation = if basic { SET } else { "put_items" };
     let result = tensors::control(t, operation, &[tensor, key, value])?;
     if let Some(chain) = through {
         return through_views::write_back(t, &chain, result);
@@ -266,16 +255,8 @@ fn is_advanced(t: &mut Tracer<'_>, tensor: VarId, key: VarId, value: VarId) -> S
         .map(|key| tensors::symbol_and_meta(t, key).filter(|(_, meta)| !meta.shape.is_empty()))
         .collect();
     let value = tensors::meta_of(t, value);
-    let flows = t.goes_backward() && value.as_ref().is_some_and(|value| !value.stop_gradient);
-    let is_mask = matches!(keys.as_deref(), Some([(_, meta)]) if meta.dtype == DType::Bool);
-    let metas = || keys.iter().flatten().map(|(_, meta)| meta);
-    let is_open = |meta: &TensorMeta| meta.shape.iter().any(|dim| *dim < 1);
-    // Eager mode takes each number of its gradient for one of four bytes.
-    let is_single = value
-        .as_ref()
-        .is_some_and(|value| value.dtype == DType::Float32);
-    let has_open_dims = shape.contains(&-1) || value.as_ref().is_some_and(is_open);
-    if flows && (!is_single || is_mask || behind > 0 || has_open_dims || metas().any(is_open)) {
+    // Eager mode computes a gradient of its own for it, of memory that nobody has written.
+    if t.goes_backward() && value.as_ref().is_some_and(|value| !value.stop_gradient) {
         return Ok(false);
     }
     let is_number = value
