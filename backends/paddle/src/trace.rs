@@ -46,6 +46,9 @@ const UNKNOWN: usize = usize::MAX;
 impl PaddleTrace {
     /// An empty program. `inspect(callee, operations, result)` looks at each call.
     pub fn new(py: Python<'_>, inspect: Option<&Bound<'_, PyAny>>) -> Result<Self, BackendError> {
+        // Before any static mode, and not when the module is loaded: MKL keeps the kernels of its
+        // first call.
+        bridge::module(py, "value_patches")?.call_method0("eager_mode_divides")?;
         let class = bridge::module(py, "trace")?.getattr("Trace")?;
         Ok(Self {
             trace: class.call1((inspect,))?.unbind(),

@@ -24,7 +24,7 @@ from paddle_sot_rs._paddle.gradients.stop_gradients import stop_where_eager_stop
 from paddle_sot_rs._paddle.open_dims import asked, correct
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
-from paddle_sot_rs._paddle.value_patches import Value, eager_mode_divides
+from paddle_sot_rs._paddle.value_patches import Value
 from paddle_sot_rs._paddle.views import COPIES
 
 # What a program is, around its block.
@@ -40,7 +40,6 @@ class Trace:
     def __init__(self, inspect=None):
         # Looks at the operations of each call; what it raises undoes the call.
         self.inspect = inspect
-        eager_mode_divides()
         self.program = paddle.static.Program()
         self.startup = paddle.static.Program()
         self.block = self.program.global_block()
