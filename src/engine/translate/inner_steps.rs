@@ -16,9 +16,8 @@ use smallvec::SmallVec;
 use crate::abi::{self, Before, StepInputs};
 use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use crate::frame::Modules;
-use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind};
+use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId};
 use crate::obj::Obj;
-use crate::paddle::tensor_meta;
 use crate::reason::{Break, BreakKind, NoteOwnStep, SourceLoc};
 use crate::simulator::deferred::inside::InnerStep;
 use crate::sync::lock;
@@ -26,7 +25,7 @@ use crate::sync::lock;
 use super::choice::Configured;
 use super::function::{Shared, Translated};
 use super::statistics::may_fail;
-use super::step_graph::rate_of;
+use super::step_graph::{rate_of, state_input};
 
 /// Most programs of one function: settings of optimizers differ.
 const MOST: usize = 4;
@@ -278,16 +277,6 @@ impl InnerSteps {
         let mut sir = (*self.sir).clone();
         let mut examples: Vec<Obj> = tensors.iter().map(|it| Obj::from(it.clone())).collect();
         let symbols: Vec<SymbolId> = sir.tensor_inputs().collect();
-        let mut input = |sir: &mut StatementIr, tensor: &Bound<'_, PyAny>| {
-            let meta = tensor_meta(tensor).ok_or_else(|| {
-                BackendError::Refused("a state of the optimizer is no tensor".into())
-            })?;
-            let symbol = SymbolId(sir.symbols.len() as u32);
-            sir.symbols.push(SymbolKind::Tensor(meta));
-            sir.inputs.push(symbol);
-            examples.push(Obj::from(tensor.clone()));
-            Ok::<_, BackendError>(symbol)
-        };
         let renew = py.module(HOME)?.getattr("renew")?;
         let list =
             |symbols: Vec<SymbolId>| Arg::List(symbols.into_iter().map(Arg::Symbol).collect());
@@ -296,13 +285,13 @@ impl InnerSteps {
         for step in &given.steps {
             let mut states = Vec::new();
             for state in &step.states {
-                states.push(input(&mut sir, state)?);
+                states.push(state_input(&mut sir, &mut examples, state)?);
             }
             taken.push(states);
         }
         let mut rates = Vec::new();
         for rate in &given.rates {
-            rates.push(input(&mut sir, rate)?);
+            rates.push(state_input(&mut sir, &mut examples, rate)?);
         }
         let all = self.steps.iter().zip(&given.steps).zip(&given.order);
         for (((step, given), order), (states, rate)) in all.zip(taken.into_iter().zip(rates)) {

@@ -222,21 +222,11 @@ impl StepGraph {
         let mut sir = (*self.sir).clone();
         let mut examples: Vec<Obj> = tensors.iter().map(|it| Obj::from(it.clone())).collect();
         let symbols: Vec<SymbolId> = sir.tensor_inputs().collect();
-        let mut input = |sir: &mut StatementIr, tensor: &Bound<'_, PyAny>| {
-            let meta = tensor_meta(tensor).ok_or_else(|| {
-                BackendError::Refused("a state of the optimizer is no tensor".into())
-            })?;
-            let symbol = SymbolId(sir.symbols.len() as u32);
-            sir.symbols.push(SymbolKind::Tensor(meta));
-            sir.inputs.push(symbol);
-            examples.push(Obj::from(tensor.clone()));
-            Ok::<_, BackendError>(symbol)
-        };
         let mut states = Vec::new();
         for state in &given.states {
-            states.push(input(&mut sir, state)?);
+            states.push(state_input(&mut sir, &mut examples, state)?);
         }
-        let rate = input(&mut sir, rate)?;
+        let rate = state_input(&mut sir, &mut examples, rate)?;
         let parameters: Vec<SymbolId> = places.iter().map(|at| symbols[*at]).collect();
         let arriving = |leaf: &SymbolId| {
             let mut all = self.step.arriving.iter();
@@ -288,6 +278,21 @@ impl StepGraph {
         };
         backend.compile(py, request)
     }
+}
+
+/// One more input of a graph: a state of an optimizer, or its rate.
+pub(super) fn state_input(
+    sir: &mut StatementIr,
+    examples: &mut Vec<Obj>,
+    tensor: &Bound<'_, PyAny>,
+) -> Result<SymbolId, BackendError> {
+    let meta = tensor_meta(tensor)
+        .ok_or_else(|| BackendError::Refused("a state of the optimizer is no tensor".into()))?;
+    let symbol = SymbolId(sir.symbols.len() as u32);
+    sir.symbols.push(SymbolKind::Tensor(meta));
+    sir.inputs.push(symbol);
+    examples.push(Obj::from(tensor.clone()));
+    Ok(symbol)
 }
 
 /// The learning rate of the next step; `None` where that does more than update parameters.
