@@ -36,21 +36,11 @@ def step_unless_done(note: Callable[[str], None] | None, optimizer: Any, gradien
     return _core.nothing if _is_updated(gradients) else optimizers.step_of(note, optimizer)
 
 
-def noting(note: Callable[[str], None] | None) -> Callable[..., Any]:
-    """`step_unless_done` that tells `note` why a step is Paddle's own."""
-    return functools.partial(step_unless_done, note)
-
-
 def minimize_unless_done(
     note: Callable[[str], None] | None, optimizer: Any, loss: Any, gradients: list[Any]
 ) -> Callable[[Any, Any], Any]:
     """`optimizers.minimize_of`, where the program has not done that."""
     return _core.nothing if _is_updated(gradients) else optimizers.minimize_of(note, optimizer, loss)
-
-
-def noting_minimize(note: Callable[[str], None] | None) -> Callable[..., Any]:
-    """`minimize_unless_done` that tells `note`."""
-    return functools.partial(minimize_unless_done, note)
 
 
 def scaler_step_unless_done(
@@ -60,9 +50,14 @@ def scaler_step_unless_done(
     return _core.nothing if _is_updated(gradients) else optimizers.scaler_step_of(note, scaler, optimizer)
 
 
-def noting_scaler(note: Callable[[str], None] | None) -> Callable[..., Any]:
-    """`scaler_step_unless_done` that tells `note`."""
-    return functools.partial(scaler_step_unless_done, note)
+def noting(name: str, note: Callable[[str], None] | None) -> Callable[..., Any]:
+    """One of these, which tells `note`."""
+    named: dict[str, Callable[..., Any]] = {
+        "step": step_unless_done,
+        "minimize": minimize_unless_done,
+        "scaler_step": scaler_step_unless_done,
+    }
+    return functools.partial(named[name], note)
 
 
 def clear_parameters(optimizer: Any, parameters: list[Any], to_zero: bool) -> None:

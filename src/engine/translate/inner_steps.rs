@@ -18,14 +18,14 @@ use crate::backend::{self, BackendError, CompileRequest, CompiledGraph};
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolId};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, NoteOwnStep, SourceLoc};
+use crate::reason::{NoteOwnStep, SourceLoc};
 use crate::simulator::deferred::inside::InnerStep;
 use crate::sync::lock;
 
 use super::choice::Configured;
 use super::function::{Shared, Translated};
 use super::statistics::may_fail;
-use super::step_graph::{rate_of, state_input};
+use super::step_graph::{noted, rate_of, state_input};
 
 /// Most programs of one function: settings of optimizers differ.
 const MOST: usize = 4;
@@ -202,25 +202,10 @@ impl InnerSteps {
 
     /// Whether no tensor that the graph takes lies in what it updates.
     fn is_apart(&self, given: &Given<'_>, tensors: &[Bound<'_, PyAny>]) -> bool {
-        let states = given.steps.iter().flat_map(|step| &step.states);
-        let parameters = given.order.iter().flatten().map(|at| &tensors[*at]);
         let is_updated = |at: &usize| given.order.iter().any(|order| order.contains(at));
         let read = (0..tensors.len()).filter(|at| !is_updated(at));
         let read = read.map(|at| &tensors[at]).chain(&given.rates);
-        abi::are_updated_apart(parameters.chain(states), read)
-    }
-
-    /// What the steps update, and copies of it.
-    fn updated<'py>(
-        &self,
-        py: Python<'py>,
-        given: &Given<'py>,
-        tensors: &[Bound<'py, PyAny>],
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let states = given.steps.iter().flat_map(|step| &step.states);
-        let parameters = given.order.iter().flatten().map(|at| &tensors[*at]);
-        let updated = PyList::new(py, parameters.chain(states))?;
-        py.module(HOME)?.call_method1("kept", (updated,))
+        abi::are_updated_apart(given.updated(tensors), read)
     }
 
     fn program(
@@ -243,20 +228,8 @@ impl InnerSteps {
         if programs.len() >= MOST {
             return Ok(None);
         }
-        let graph = match self.compile(py, given, tensors) {
-            Err(BackendError::Raised(err))
-                if !err.is_instance_of::<pyo3::exceptions::PyException>(py) =>
-            {
-                return Err(err);
-            }
-            made => made.map_err(|err| err.to_string()),
-        };
-        if let (Err(why), Some(shared)) = (&graph, self.shared.upgrade()) {
-            let why = format!("the optimizer's step is no part of the program: {why}");
-            log::info!(target: "paddle_sot_rs.backend", "{}: {why}", self.location);
-            let reason = Break::new(BreakKind::GraphNotCompiled, why);
-            lock(&shared.stats).note_fallback(&self.location, &reason, 1);
-        }
+        let made = self.compile(py, given, tensors);
+        let graph = noted(py, made, &self.shared, &self.location)?;
         let recipes = given.steps.iter().map(|it| it.recipe.clone().unbind());
         let program = Arc::new(Program {
             recipes: recipes.collect(),
@@ -358,7 +331,10 @@ impl InnerSteps {
         };
         let kept = match program.ran.load(Ordering::Relaxed) {
             true => None,
-            false => Some(self.updated(py, &given, tensors)?),
+            false => {
+                let updated: Vec<_> = given.updated(tensors).collect();
+                Some(py.module(HOME)?.call_method1("kept", (updated,))?)
+            }
         };
         let mut inputs: SmallVec<[Bound<'_, PyAny>; 16]> = tensors.into();
         inputs.extend(given.steps.into_iter().flat_map(|step| step.states));
@@ -388,6 +364,17 @@ struct Given<'py> {
     /// Where their parameters stand among the tensors.
     order: Vec<Vec<usize>>,
     rates: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Given<'py> {
+    /// What the steps update, of the tensors and of the states.
+    fn updated<'a>(
+        &'a self,
+        tensors: &'a [Bound<'py, PyAny>],
+    ) -> impl Iterator<Item = &'a Bound<'py, PyAny>> {
+        let parameters = self.order.iter().flatten().map(|at| &tensors[*at]);
+        parameters.chain(self.steps.iter().flat_map(|step| &step.states))
+    }
 }
 
 impl CompiledGraph for Arc<InnerSteps> {

@@ -175,20 +175,8 @@ impl StepGraph {
         if programs.len() >= MOST {
             return Ok(None);
         }
-        let graph = match self.compile(py, given, rate, (tensors, &places)) {
-            Err(BackendError::Raised(err))
-                if !err.is_instance_of::<pyo3::exceptions::PyException>(py) =>
-            {
-                return Err(err);
-            }
-            made => made.map_err(|err| err.to_string()),
-        };
-        if let (Err(why), Some(shared)) = (&graph, self.shared.upgrade()) {
-            let why = format!("the optimizer's step is no part of the program: {why}");
-            log::info!(target: "paddle_sot_rs.backend", "{}: {why}", self.location);
-            let reason = Break::new(BreakKind::GraphNotCompiled, why);
-            lock(&shared.stats).note_fallback(&self.location, &reason, 1);
-        }
+        let made = self.compile(py, given, rate, (tensors, &places));
+        let graph = noted(py, made, &self.shared, &self.location)?;
         let program = Arc::new(Program {
             recipe: given.recipe.clone().unbind(),
             places,
@@ -278,6 +266,30 @@ impl StepGraph {
         };
         backend.compile(py, request)
     }
+}
+
+/// The program of a step, or why there is none, which is counted.
+pub(super) fn noted(
+    py: Python<'_>,
+    made: Result<Box<dyn CompiledGraph>, BackendError>,
+    shared: &Weak<Shared>,
+    location: &SourceLoc,
+) -> PyResult<Result<Box<dyn CompiledGraph>, String>> {
+    let graph = match made {
+        Err(BackendError::Raised(err))
+            if !err.is_instance_of::<pyo3::exceptions::PyException>(py) =>
+        {
+            return Err(err);
+        }
+        made => made.map_err(|err| err.to_string()),
+    };
+    if let (Err(why), Some(shared)) = (&graph, shared.upgrade()) {
+        let why = format!("the optimizer's step is no part of the program: {why}");
+        log::info!(target: "paddle_sot_rs.backend", "{location}: {why}");
+        let reason = Break::new(BreakKind::GraphNotCompiled, why);
+        lock(&shared.stats).note_fallback(location, &reason, 1);
+    }
+    Ok(graph)
 }
 
 /// One more input of a graph: a state of an optimizer, or its rate.

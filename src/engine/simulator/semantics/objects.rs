@@ -31,13 +31,7 @@ pub fn instantiate(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
-    let Some(object) = t
-        .value(class)
-        .and_then(|class| class.cast_into::<PyType>().ok())
-    else {
-        return t.unsupported("a class without an object");
-    };
-    t.guard_identity(class);
+    let object = guarded_class(t, class)?;
     if let Some(place) = device::made(t, &object, args, kwargs)? {
         return Ok(place);
     }
@@ -58,7 +52,19 @@ pub fn instantiate(
             format!("{name} has a metaclass"),
         );
     }
-    make_instance(t, class, args, kwargs)
+    instance(t, (class, &object), args, kwargs)
+}
+
+/// The class, which stays what it is.
+fn guarded_class<'py>(t: &mut Tracer<'py>, class: VarId) -> Step<Bound<'py, PyType>> {
+    let Some(object) = t
+        .value(class)
+        .and_then(|class| class.cast_into::<PyType>().ok())
+    else {
+        return t.unsupported("a class without an object");
+    };
+    t.guard_identity(class);
+    Ok(object)
 }
 
 /// `type.__call__(class, *args, **kwargs)`
@@ -68,19 +74,23 @@ pub(in crate::simulator) fn make_instance(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<VarId> {
-    let Some(object) = t
-        .value(class)
-        .and_then(|class| class.cast_into::<PyType>().ok())
-    else {
-        return t.unsupported("a class without an object");
-    };
-    t.guard_identity(class);
-    let name = object.name()?.to_string();
+    let object = guarded_class(t, class)?;
     classes::guard_meta(t, object.as_any());
-    if let Some(layers) = layers::instantiate(t, &object, args, kwargs)? {
+    instance(t, (class, &object), args, kwargs)
+}
+
+/// An instance of a guarded class.
+fn instance<'py>(
+    t: &mut Tracer<'py>,
+    (class, object): (VarId, &Bound<'py, PyType>),
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<VarId> {
+    let name = object.name()?.to_string();
+    if let Some(layers) = layers::instantiate(t, object, args, kwargs)? {
         return Ok(layers);
     }
-    if native::mro(&object)
+    if native::mro(object)
         .iter()
         .any(|base| base.is(t.paddle.layer.bind(t.py)) || base.is(t.paddle.tensor.bind(t.py)))
     {
@@ -89,36 +99,36 @@ pub(in crate::simulator) fn make_instance(
             format!("{name} is created inside of the compiled function"),
         );
     }
-    if lookup(&object, "__del__").is_some() {
+    if lookup(object, "__del__").is_some() {
         return t.stop(
             BreakKind::UnsupportedCall,
             format!("{name} has a destructor, which runs when the object is gone"),
         );
     }
-    classes::guard_names(t, &object, &["__del__"]);
-    if is_exception_class(&object) {
-        return exception(t, &object, args, kwargs);
+    classes::guard_names(t, object, &["__del__"]);
+    if is_exception_class(object) {
+        return exception(t, object, args, kwargs);
     }
     if object.is_subclass_of::<PyTuple>()? {
-        return match fields_of(t, &object) {
-            Some(fields) => named_tuple(t, &object, &fields, args, kwargs),
+        return match fields_of(t, object) {
+            Some(fields) => named_tuple(t, object, &fields, args, kwargs),
             None => t.stop(
                 BreakKind::UnsupportedCall,
                 format!("{name} is a tuple with methods of its own"),
             ),
         };
     }
-    classes::guard_names(t, &object, &["__init__", "__abstractmethods__"]);
-    if native::is_abstract(&object) {
+    classes::guard_names(t, object, &["__init__", "__abstractmethods__"]);
+    if native::is_abstract(object) {
         return t.stop(
             BreakKind::RaisesException,
             format!("{name} has abstract methods"),
         );
     }
-    let new = lookup(&object, "__new__");
-    let base = subclasses::base_of(t, &object)?;
+    let new = lookup(object, "__new__");
+    let base = subclasses::base_of(t, object)?;
     let default_new = lookup(&base, "__new__");
-    attributes::guard_type_attr(t, &Obj::from(&object), "__new__", new.as_ref());
+    attributes::guard_type_attr(t, &Obj::from(object), "__new__", new.as_ref());
     if let Some(maker) = new.as_ref().and_then(own_new::in_python) {
         if !own_new::inherits_from_type(t, &object.get_type(), "__getattribute__") {
             return t.stop(
@@ -130,7 +140,7 @@ pub(in crate::simulator) fn make_instance(
         let given: Vec<VarId> = [class].iter().chain(args).copied().collect();
         let instance = call(t, maker, &given, kwargs)?;
         return match t.type_of(instance) {
-            Some(made) if made.is_subclass(&object)? => {
+            Some(made) if made.is_subclass(object)? => {
                 t.guard_class(instance);
                 own_new::initialise(t, instance, (&made, true), args, kwargs)?;
                 Ok(instance)
@@ -143,14 +153,14 @@ pub(in crate::simulator) fn make_instance(
         };
     }
     let plain = matches!((new, default_new), (Some(new), Some(default)) if new.is(&default));
-    if !plain || !native::is_made_like(&object, &base) {
+    if !plain || !native::is_made_like(object, &base) {
         return t.stop(
             BreakKind::UnsupportedCall,
             format!("{name} has its own __new__"),
         );
     }
-    let instance = subclasses::new(t, &object, &base);
-    own_new::initialise(t, instance, (&object, false), args, kwargs)?;
+    let instance = subclasses::new(t, object, &base);
+    own_new::initialise(t, instance, (object, false), args, kwargs)?;
     Ok(instance)
 }
 

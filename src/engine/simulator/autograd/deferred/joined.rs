@@ -28,6 +28,9 @@ const MOST: usize = 250;
 /// hands them on.
 const MOST_COPIED: i64 = 1 << 15;
 
+/// A step that is a call of `minimize`, as `whole_steps.noting` names it.
+const MINIMIZE: &str = "minimize";
+
 /// A step of an optimizer that follows a backward, and clears the gradients again: nobody sees
 /// those, and a program may update the parameters itself.
 #[derive(Clone, Debug)]
@@ -62,12 +65,12 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
         return Ok(None);
     };
     let (optimizer, how) = match (backward.act, step.act, &stepped[..]) {
-        (Act::Backward, Act::Steps, &[optimizer]) => (optimizer, "noting"),
-        (Act::Backward, Act::Steps, &[optimizer, _]) => (optimizer, "noting_minimize"),
-        (Act::Backward, Act::StepsFor, &[_, optimizer]) => (optimizer, "noting_scaler"),
+        (Act::Backward, Act::Steps, &[optimizer]) => (optimizer, "step"),
+        (Act::Backward, Act::Steps, &[optimizer, _]) => (optimizer, MINIMIZE),
+        (Act::Backward, Act::StepsFor, &[_, optimizer]) => (optimizer, "scaler_step"),
         _ => return Ok(None),
     };
-    let minimizes = how == "noting_minimize";
+    let minimizes = how == MINIMIZE;
     let Some(source) = t.source(optimizer) else {
         return Ok(None);
     };
@@ -126,7 +129,7 @@ pub fn join(t: &mut Tracer<'_>) -> PyResult<Option<WholeStep>> {
             .getattr(arrives)?;
     let own = t.py.module("paddle_sot_rs._graph.whole_steps")?;
     let note = t.options.note_own_step.clone();
-    let step_through = Obj::from(own.getattr(how)?.call1((note,))?);
+    let step_through = Obj::from(own.call_method1("noting", (how, note))?);
     let (clear, all_cleared) = match cleared.tensors.is_empty() {
         true => ("clear_unless_done", None),
         false => {

@@ -170,10 +170,7 @@ fn property_of_meta<'py>(
     if !descriptors::is_property(&found) {
         return Ok(None);
     }
-    let meta = class.get_type();
-    classes::guard_names(t, &meta, &["__getattribute__"]);
-    let own = t.py.get_type::<PyType>().getattr("__getattribute__")?;
-    if !lookup(&meta, "__getattribute__").is_some_and(|found| found.is(&own)) {
+    if !own_new::inherits_from_type(t, &class.get_type(), "__getattribute__") {
         return Ok(None);
     }
     let getter = getter_of(&found)?;
