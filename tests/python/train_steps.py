@@ -2,6 +2,7 @@
 
 import paddle
 import paddle_sot_rs as sot
+import pytest
 from harness import translate
 from paddle import nn, optimizer
 from paddle.nn import functional as F
@@ -125,3 +126,24 @@ def check(answers, translated, whole):
     assert stats.graph_breaks == []
     assert stats.fallbacks == []
     assert stats.whole_steps == whole
+
+
+def around_an_error(step, after):
+    """What eager mode and a translation show of eight calls, of which one is given a label that there is not."""
+    answers = []
+    for function in (step, translate(step, min_graph_size=0)):
+        paddle.seed(0)
+        net = perceptron()
+        updates = adamw(net)
+        seen = []
+        for number in range(8):
+            x, y = given(number)
+            if number == after:
+                y[1] = 7
+                with pytest.raises(Exception) as caught:  # noqa: PT011 - Paddle's own
+                    function(net, updates, x, y)
+                seen.append((caught.type, state(net, updates)))
+                continue
+            seen.append((described(function(net, updates, x, y)), state(net, updates)))
+        answers.append(seen)
+    return answers

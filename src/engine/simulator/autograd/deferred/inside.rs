@@ -27,8 +27,6 @@ pub struct InnerStep {
     pub(super) calls: Range<usize>,
     /// The optimizer.
     pub optimizer: TrackerRef,
-    /// The same, as the trace knows it.
-    of: VarId,
     /// Whether gradients become zeros.
     pub zeros: bool,
     /// The statement that stands for it.
@@ -183,7 +181,6 @@ fn append(
     Ok(Some(InnerStep {
         calls,
         optimizer: source,
-        of: optimizer,
         zeros: false,
         statement: t.graph.sir.statements.len() - 1,
         arriving: arriving.iter().map(|(leaf, _)| leaf.symbol).collect(),
@@ -220,7 +217,6 @@ pub fn finish(t: &mut Tracer<'_>) -> PyResult<Result<Vec<InnerStep>, &'static st
     if t.deferred.iter().any(|call| call.act != Act::Other) {
         return Ok(Err(BEHIND));
     }
-    let optimizers: Vec<VarId> = steps.iter().map(|step| step.of).collect();
     let mut cleared: Vec<(usize, bool)> = Vec::new();
     for at in 0..steps.len() {
         let mut covered = Vec::new();
@@ -291,7 +287,7 @@ pub fn finish(t: &mut Tracer<'_>) -> PyResult<Result<Vec<InnerStep>, &'static st
             .iter()
             .any(|other| other.optimizer == steps[at].optimizer)
     };
-    if !(0..optimizers.len()).all(steps_once) {
+    if !(0..steps.len()).all(steps_once) {
         return Ok(Err(BEHIND));
     }
     let inside: Vec<VarId> = steps
