@@ -10,12 +10,12 @@ from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.pir import get_fake_value_name, is_fake_value
 
 from paddle_sot_rs._core import operators
-from paddle_sot_rs._paddle import tracing
+from paddle_sot_rs._paddle import linears, tracing
 from paddle_sot_rs._paddle.aliased_outputs import look_for_bases
 from paddle_sot_rs._paddle.constants import GIVEN, hoist
 from paddle_sot_rs._paddle.effects import first_random
 from paddle_sot_rs._paddle.gradients import double_backward, grad_reachability
-from paddle_sot_rs._paddle.gradients.backward import REGIONS, gradients, takes_none_of_several, with_inner
+from paddle_sot_rs._paddle.gradients.backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
 from paddle_sot_rs._paddle.gradients.backward_reads import read_back
 from paddle_sot_rs._paddle.gradients.grad_masks import gates_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
@@ -253,6 +253,8 @@ class _Compilation:
             if not trains and (apart := self.lowering.set_apart(self.program, self.inputs, role.weights)):
                 compiled.steady, steady = apart, apart.values
                 self.forward_end = self.start = len(self.block.ops)
+            if not self.lowering.rewrites and is_on_cpu():
+                self.fuse_linears(trains)
             constants, recipes = self.hoist_constants(place)
             inputs = [*self.inputs, *steady, *constants]
             if trains:
@@ -373,6 +375,18 @@ class _Compilation:
         self.produced, live = kept[: len(self.produced)], iter(kept[len(self.produced) :])
         self.x_grads = [pir.fake_value() if value is None else next(live) for value in self.x_grads]
         pir.append_shadow_outputs(self.program, self.x_grads, len(self.block.ops), "grad_output_")
+
+    def fuse_linears(self, trains):
+        fusion = linears.Fusion()
+        count = fusion.block(self.block, self.forward_end)
+        if not trains:
+            for op in with_inner(self.block.ops):
+                for inner in blocks_of(op):
+                    fusion.block(inner)
+        self.forward_end -= count
+        self.start -= count
+        became = fusion.became
+        self.produced = [became.get(value.id, value) for value in self.produced]
 
     def hoist_constants(self, place):
         """The constants that become inputs, and how they are made."""
