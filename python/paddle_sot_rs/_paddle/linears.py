@@ -66,9 +66,9 @@ def _addition(product):
     attributes = product.attrs()
     if attributes["transpose_x"] or attributes["transpose_y"] or value.dtype not in _DTYPES:
         return None
-    dims = raw_dims(weight)
-    # Without numbers in the weight, the kernel ends the process.
-    if len(dims) != 2 or min(dims) < 1 or len(raw_dims(value)) < 2:
+    dims, given = raw_dims(weight), raw_dims(value)
+    # Without numbers in the weight the kernel ends the process, and an open depth it refuses.
+    if len(dims) != 2 or min(dims) < 1 or len(given) < 2 or given[-1] != dims[0]:
         return None
     found = None
     for use in made.all_used_ops():

@@ -125,6 +125,19 @@ def test_open_dims():
     assert all(graph.program.count(FUSED) == 3 for graph in sot.report.static_function(static).graphs())
 
 
+def test_an_open_depth_stays_apart():
+    def flat(x, w, b):
+        return x.flatten(1) @ w + b
+
+    static = sot.to_static(flat, min_graph_size=0)
+    w, b = (paddle.to_tensor(numbers(*dims), stop_gradient=False) for dims in ((8, 6), (6,)))
+    for rows in (3, 4, 5):
+        x = paddle.to_tensor(numbers(rows, 2, 4))
+        assert bits(static(x, w, b)) == bits(flat(x, w, b))
+    record = sot.stats(static)
+    assert (record.translations, record.graphs, record.fallbacks) == (2, 2, [])
+
+
 @pytest.mark.parametrize("trains", [False, True])
 def test_captured_control_flow(trains):
     def branch(x, w, b):
