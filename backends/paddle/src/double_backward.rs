@@ -95,9 +95,9 @@ pub struct Shared {
     pub replay: Box<dyn CompiledGraph>,
     /// Whether it draws random numbers: other ones when it runs again.
     pub is_random: bool,
-    /// See `executors::is_small`.
+    /// See `garbage::is_small`.
     pub is_small: bool,
-    /// See `executors::backward_threshold`.
+    /// See `garbage::backward_threshold`.
     pub threshold: f64,
 }
 

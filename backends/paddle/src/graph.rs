@@ -22,9 +22,8 @@ use crate::onednn;
 use crate::parts::Role;
 use crate::results::{with_own_name, with_own_version};
 use crate::runtime::executor_lock;
-use crate::runtime::executors::{
-    backward_threshold, evict, is_small, keep_address, looping, restore_flag, unhurried,
-};
+use crate::runtime::executors::{NEVER, collecting, evict, keep_address, looping, restore_flag};
+use crate::runtime::garbage::{OpenSizes, backward_threshold, is_small};
 use crate::scopes::take_turn;
 use crate::steady::{Look, Steady};
 use crate::trace::PaddleTrace;
@@ -66,6 +65,8 @@ pub struct PaddleGraph {
     shared: Arc<Shared>,
     /// Whether there are loops in it.
     has_loops: bool,
+    /// Of what it makes, where dims are open.
+    open_sizes: Option<OpenSizes>,
     in_place: bool,
     /// What decides which inputs are reached, where captured control flow does.
     cuts: Option<Cuts>,
@@ -148,8 +149,10 @@ impl PaddleGraph {
         let is_small =
             !answer.has_loops && !sir.has_regions() && is_small(answer.memory, answer.trains);
         let threshold = backward_threshold(&sir);
+        let open_sizes = OpenSizes::new(&sir);
         Ok(Box::new(Self {
             has_loops: answer.has_loops,
+            open_sizes,
             in_place: answer.in_place,
             cuts: answer
                 .decided
@@ -307,10 +310,11 @@ impl PaddleGraph {
             true => without_gradients(py, run),
             false => run(),
         };
-        let run = || match makes && self.shared.is_small {
-            true => unhurried(py, run),
-            false if self.has_loops => looping(py, run),
-            false => run(),
+        let run = || match (makes, &self.open_sizes) {
+            (true, _) if self.shared.is_small => collecting(py, NEVER, run),
+            _ if self.has_loops => looping(py, run),
+            (true, Some(sizes)) => collecting(py, sizes.threshold(inputs), run),
+            (true, None) | (false, _) => run(),
         };
         let outputs = match makes {
             true if self.in_place => onednn::without(py, run),
@@ -445,6 +449,7 @@ impl CompiledGraph for PaddleGraph {
         let shared = &self.shared;
         let session = Box::new(PaddleTrace::new(py, None)?);
         Ok(Some(Box::new(Self {
+            open_sizes: self.open_sizes.clone(),
             run_program: self.run_program.clone_ref(py),
             attributes: self.attributes.clone_ref(py),
             cuda_graph: self.cuda_graph.clone_ref(py),

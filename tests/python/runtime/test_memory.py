@@ -65,6 +65,34 @@ def test_training_steps_do_not_grow(width):
     assert sot.stats(static).graphs == 1
 
 
+@pytest.mark.parametrize(("width", "waits"), [(1, False), (64, True)])
+def test_executors_of_open_dims_collect_by_the_sizes_of_the_run(width, waits, monkeypatch):
+    """Each tensor that waits takes 4 KiB, however small it is: of small ones fewer bytes may wait."""
+    flag = "FLAGS_eager_delete_tensor_gb"
+
+    def function(x):
+        for _ in range(4):
+            x = (x * 2).exp().tanh()
+        return x
+
+    static = sot.to_static(function, min_graph_size=0)
+    static(paddle.ones([2, width]))
+    before, found, set_flags = paddle.get_flags(flag)[flag], [], paddle.set_flags
+
+    def noted(flags):
+        found.append(flags.get(flag))
+        set_flags(flags)
+
+    monkeypatch.setattr(paddle, "set_flags", noted)
+    for rows in (3, 4, 5):
+        x = paddle.ones([rows, width])
+        np.testing.assert_array_equal(static(x).numpy(), function(x).numpy())
+    lent = [value for value in found if value is not None]
+    assert [value > before for value in lent] == ([True, False] if waits else [])
+    assert paddle.get_flags(flag)[flag] == before
+    assert sot.stats(static).translations == 2
+
+
 @pytest.mark.parametrize("others", [False, True])
 @pytest.mark.parametrize("retain", [False, True])
 def test_the_flag_is_put_back_after_a_backward(retain, others, monkeypatch):

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use paddle_sot::frame::Modules;
-use paddle_sot::graph::{StatementIr, SymbolKind, TensorMeta};
 use paddle_sot::sync::lock;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -14,6 +13,7 @@ use pyo3::sync::PyOnceLock;
 use crate::double_backward::waits_for_backward;
 use crate::{flags, onednn};
 
+use super::garbage::ENOUGH;
 use super::{RUNTIME, executor_lock, inherited};
 
 /// What the process knows of Paddle's executors.
@@ -146,10 +146,6 @@ fn set_threshold(py: Python<'_>, value: f64) -> PyResult<()> {
     flags::set(py, FLAG, value)
 }
 
-/// 64 KiB: of small tensors that is hundreds (each with some KiB of its own that wait with it), of
-/// large ones the time to free one does not matter.
-const ENOUGH: f64 = 1.0 / 16384.0;
-
 /// On a CPU, executors collect this much before they wake the thread that frees it: for each tensor
 /// it costs more than a small operation. And the C library keeps large blocks. What the user has
 /// set stays.
@@ -169,51 +165,6 @@ fn be_patient(py: Python<'_>) -> PyResult<()> {
         .map(drop)
 }
 
-/// Bytes that a program's tensors may take until its run ends. Then all of them go at once, by the
-/// thread that runs it.
-const SMALL: usize = 64 << 20;
-
-/// The same for a program that trains, counted with eight a number, until its backward ends: most
-/// of them wait for that anyway.
-const SMALL_IN_TRAINING: usize = 256 << 20;
-
-/// Whether no tensor of a program has to go before its run ends. `memory`: bytes of all that it
-/// makes; `None`: unknown.
-pub fn is_small(memory: Option<usize>, trains: bool) -> bool {
-    let limit = if trains { SMALL_IN_TRAINING } else { SMALL };
-    memory.is_some_and(|memory| memory <= limit)
-}
-
-/// Eight bytes a number are the most but for complex ones; `None` where dims are open.
-fn bytes(meta: &TensorMeta) -> Option<usize> {
-    meta.shape.iter().try_fold(8_usize, |all, dim| {
-        all.checked_mul(usize::try_from(*dim).ok()?)
-    })
-}
-
-/// Tensors that may wait in an executor from one backward to the next: each takes 4 KiB, however
-/// small it is.
-const WAITING: usize = 2048;
-
-/// Bytes that may wait there.
-const MOST: usize = 4 << 20;
-
-/// What the flag is while the executor of a graph's backward is made, where that has to free
-/// tensors: as many gradients wait as `WAITING`, judged by the tensors that they are of.
-pub fn backward_threshold(sir: &StatementIr) -> f64 {
-    let sizes: Vec<usize> = sir
-        .symbols
-        .iter()
-        .filter_map(|kind| match kind {
-            SymbolKind::Tensor(meta) if !meta.stop_gradient => bytes(meta),
-            SymbolKind::Tensor(_) | SymbolKind::Layer(_) => None,
-        })
-        .collect();
-    let mean = sizes.iter().sum::<usize>() / sizes.len().max(1);
-    let wanted = mean.saturating_mul(WAITING).min(MOST) as f64 / f64::from(1 << 30);
-    wanted.max(ENOUGH)
-}
-
 /// A backward begins whose executor is yet to be made. That of a small graph frees nothing before
 /// the backward ends; other programs that may begin in the same pass must not see that: they can
 /// have loops.
@@ -225,7 +176,7 @@ pub fn set_flag(py: Python<'_>, is_small: bool, value: f64) -> PyResult<()> {
         return Ok(());
     }
     let value = if is_small && !others(py, "are_there")? {
-        -1.0
+        NEVER
     } else {
         value
     };
@@ -261,13 +212,20 @@ pub fn is_lent() -> bool {
     RUNTIME.executors.lent.load(Ordering::Relaxed) != 0 || onednn::is_lent()
 }
 
-/// Makes a run whose executor, made for it, frees nothing before the run ends.
-pub fn unhurried<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+/// As a threshold: the executor frees nothing before the run ends.
+pub const NEVER: f64 = -1.0;
+
+/// Makes a run whose executor, made for it, collects so many GiB before it frees any.
+pub fn collecting<T>(
+    py: Python<'_>,
+    enough: f64,
+    run: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
     // Any other value is the user's.
-    if threshold(py)? != ENOUGH {
+    if threshold(py)? != ENOUGH || enough == ENOUGH {
         return run();
     }
-    set_threshold(py, -1.0)?;
+    set_threshold(py, enough)?;
     let answer = run();
     set_threshold(py, ENOUGH)?;
     answer

@@ -4,6 +4,7 @@
 
 pub(crate) mod executor_lock;
 pub(crate) mod executors;
+pub(crate) mod garbage;
 pub(crate) mod inherited;
 
 use std::sync::atomic::{AtomicU8, AtomicU64};
