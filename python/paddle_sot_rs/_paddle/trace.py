@@ -22,6 +22,7 @@ from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
 from paddle_sot_rs._paddle.gradients.stop_gradients import stop_where_eager_stops
 from paddle_sot_rs._paddle.open_dims import asked, correct
+from paddle_sot_rs._paddle.python_numbers import DIMS, of_numbers, read_dims
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
 from paddle_sot_rs._paddle.value_patches import Value
@@ -76,6 +77,8 @@ class Trace:
         self.notes_ways = False
         # Whether a part of the program is traced once more, for its gradient.
         self.repeats = False
+        # Whether numbers of Python that differ between calls are among the inputs.
+        self.takes_numbers = False
         # What calls appended, for those that are alike.
         self.alike = AlikeCalls(self)
         # The tensors that the last call has met, known ones too: their ids.
@@ -102,6 +105,7 @@ class Trace:
         # What differs between calls: `dynamic_scalar` names it so.
         if type(tensor) is paddle.Tensor and tensor.name == PYTHON_NUMBER:
             value.get_defining_op().set_bool_attr(PYTHON_NUMBER, True)
+            self.takes_numbers = True
         return value
 
     def cast(self, tensor):
@@ -251,9 +255,18 @@ class Trace:
 
         Paddle's Python code around them counts, and tensors that a program makes once for all.
         """
-        made = sum(op.name() == "pd_op.full" and prod(op.results()[0].shape) > 1 for op in self.block.ops)
+        operations = self.block.ops
+        made = sum(op.name() == "pd_op.full" and prod(op.results()[0].shape) > 1 for op in operations)
         around = sum(_OF_A_LAYER * is_layer + _OF_FLAGS * _asks_for_flags(function) for function, is_layer in called)
-        return self.operations() + made + around
+        return max(self.operations() - self._of_numbers(operations), 0) + made + around
+
+    def _of_numbers(self, operations):
+        """What Python computes without an operation, in operations of eager mode: also what a program spends on it."""
+        if not (self.takes_numbers or read_dims(operations)):
+            return 0
+        found = of_numbers(operations)
+        count = sum(op.name() not in NO_WORK for op in found)
+        return count + count // _NUMBERS_OF_ONE
 
     def size(self):
         """How many operations there are, with those inside of others. Paddle goes through all of them."""
@@ -328,6 +341,9 @@ class Trace:
             self.external.pop(id(tensor), None)
 
 
+# As many operations for numbers cost a program what one operation costs eager mode.
+_NUMBERS_OF_ONE = 3
+
 # What eager mode spends around operations: on the call of a layer, on a look at Paddle's flags.
 _OF_A_LAYER, _OF_FLAGS = 1, 2
 
@@ -362,7 +378,7 @@ def _values(result):
             yield from _values(item)
 
 
-_READ_DIMS = ("pd_op.broadcast_tensors", "pd_op.shape", "pd_op.shape64")
+_READ_DIMS = ("pd_op.broadcast_tensors", *DIMS)
 
 
 def _described(op):

@@ -222,6 +222,58 @@ def test_numbers_and_sizes_that_differ_between_calls_are_alike():
     assert looked_at(translated) < 3 * LONG
 
 
+def test_many_translations_that_all_lose_are_one_kind():
+    translated = small(lambda x: x * 2 + 1, dynamic=False)
+    shapes = [paddle.ones([rows, 2]) for rows in range(2, 12)]
+    for _ in range(LONG):
+        for x in shapes:
+            assert translated(x).tolist() == (x * 2 + 1).tolist()
+    stats = sot.stats(translated)
+    assert (stats.translations, stats.graph_breaks) == (10, [])
+    # Each of them until it has lost often enough; then few.
+    assert looked_at(translated) < 10 * 20 + LONG
+
+
+def flat(x):
+    return x.reshape([x.shape[0] * x.shape[1]])
+
+
+def quarter(x):
+    return x[: (x.shape[0] + 3) // 4, : x.shape[1] - 1]
+
+
+def scaled(x):
+    return x * (2 * x.shape[0] + x.shape[1] - 1) / max(x.shape)
+
+
+def encoded(x):
+    rows, columns = x.shape
+    rates = paddle.exp(paddle.arange(columns, dtype="float32") * (-9.0 / columns))
+    return x + paddle.sin(paddle.arange(rows, dtype="float32").unsqueeze(1) * rates)
+
+
+@pytest.mark.parametrize("function", [flat, quarter, scaled])
+def test_what_python_computes_of_open_dims_is_no_operation(function):
+    translated = small(function)
+    shapes = [paddle.rand([rows, columns]) for rows, columns in ((2, 3), (3, 5), (7, 4), (6, 6), (4, 8))]
+    for _ in range(LONG):
+        for x in shapes:
+            np.testing.assert_array_equal(translated(x).numpy(), function(x).numpy())
+    assert (ids(translated), sot.stats(translated).graph_breaks) == (["PSR0806"], [])
+    assert looked_at(translated) < LONG
+
+
+def test_a_program_that_computes_with_open_dims_stays():
+    translated = small(encoded)
+    shapes = [paddle.rand([rows, columns]) for rows, columns in ((2, 3), (3, 5), (7, 4), (6, 6), (4, 8))]
+    for _ in range(LONG):
+        for x in shapes:
+            np.testing.assert_array_equal(translated(x).numpy(), encoded(x).numpy())
+    stats = sot.stats(translated)
+    assert (stats.translations, ids(translated), stats.graph_breaks) == (2, [], [])
+    assert looked_at(translated) == 5 * LONG
+
+
 def test_calls_of_two_kinds_are_told_apart():
     translated, x, w = small(chosen), paddle.ones([4]), weight()
     for large, _ in itertools.product([False, True], range(LONG)):

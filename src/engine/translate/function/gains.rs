@@ -107,6 +107,11 @@ impl Gains {
         self.passed.store(0, Ordering::Relaxed);
     }
 
+    /// Whether calls that it is for run as they are.
+    pub(super) fn is_settled_loss(&self) -> bool {
+        self.losses.load(Ordering::Relaxed) >= SETTLED
+    }
+
     /// Takes up to `wanted` calls that run as they are: those in front of the one that runs in
     /// pieces.
     pub(super) fn take(&self, wanted: u32) -> u32 {

@@ -24,7 +24,7 @@ use super::nesting::{self, Nested};
 /// Calls in a row that nothing more is asked of, at first.
 const UNASKED: u32 = 63;
 
-/// Where there is no other translation each such row is twice as long as the last one, up to this.
+/// Where every translation loses each such row is twice as long as the last one, up to this.
 const MOST_UNASKED: u32 = 255;
 
 /// Translations whose calls are told from one another.
@@ -48,9 +48,9 @@ pub(super) struct Alike {
     /// The backends that were registered; see [`backend::edits`].
     backends: u64,
     records_gradients: bool,
-    /// There is no other translation: what differs would be translated, and lose as well. Tensors
-    /// are not looked into then.
-    is_only: bool,
+    /// Every translation loses: what differs would be translated, and lose as well. Tensors are not
+    /// looked into then.
+    all_lose: bool,
     /// Positional arguments, then the others.
     signs: SmallVec<[Sign; 4]>,
     /// The names of the others, by address.
@@ -92,6 +92,17 @@ impl Sign {
         }
     }
 
+    fn is_of_class(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tensor(_), Self::Tensor(_)) => true,
+            (
+                Self::Object(_, class) | Self::Class(class),
+                Self::Object(_, other) | Self::Class(other),
+            ) => class == other,
+            (Self::Tensor(_), _) | (_, Self::Tensor(_)) => false,
+        }
+    }
+
     /// What both have in common: the guards of one translation held for both.
     fn join(&mut self, other: &Self) {
         match (&mut *self, other) {
@@ -116,6 +127,17 @@ impl Sign {
 }
 
 impl Alike {
+    /// Whether calls like it are given as many arguments, by the same names.
+    fn takes_like(&self, other: &Self) -> bool {
+        (self.signs.len(), &self.names) == (other.signs.len(), &other.names)
+    }
+
+    /// Whether these are of the same classes, too.
+    fn is_of_classes(&self, other: &Self) -> bool {
+        let mut pairs = self.signs.iter().zip(&other.signs);
+        self.takes_like(other) && pairs.all(|(sign, other)| sign.is_of_class(other))
+    }
+
     fn are<'a, 'py: 'a>(
         &self,
         paddle: &Paddle,
@@ -127,7 +149,7 @@ impl Alike {
             return false;
         }
         let mut given = positional.iter().zip(args);
-        let fits = match self.is_only {
+        let fits = match self.all_lose {
             true => Sign::fits_class,
             false => Sign::fits,
         };
@@ -186,7 +208,7 @@ impl Translated {
         let alike = known.iter_mut().find(|alike| {
             alike.left > 0
                 && alike.backends == backends
-                && (alike.is_only || alike.records_gradients == abi::records_gradients(py))
+                && (alike.all_lose || alike.records_gradients == abi::records_gradients(py))
                 && alike.are(paddle, args(), kwargs)
         });
         let Some(alike) = alike else {
@@ -239,19 +261,22 @@ impl Translated {
             of: std::ptr::from_ref(entry) as usize,
             backends,
             records_gradients: abi::records_gradients(py),
-            is_only: self.entries().len() == 1,
+            all_lose: self.entries().iter().all(|it| it.gains.is_settled_loss()),
             signs: values.map(|value| Sign::of(paddle, &value)).collect(),
             names,
             left: 0,
             row: UNASKED,
         };
         let mut known = lock(&self.unasked);
-        match known.iter_mut().find(|alike| alike.of == made.of) {
+        let is_same = |alike: &&mut Alike| {
+            alike.of == made.of || (alike.all_lose && made.all_lose && alike.is_of_classes(&made))
+        };
+        match known.iter_mut().find(is_same) {
             Some(alike) => {
-                if (alike.signs.len(), &alike.names) == (made.signs.len(), &made.names) {
+                if alike.takes_like(&made) {
                     let signs = made.signs.iter_mut().zip(&alike.signs);
                     signs.for_each(|(sign, other)| sign.join(other));
-                    if made.is_only {
+                    if made.all_lose {
                         made.row = (2 * alike.row + 1).min(MOST_UNASKED);
                     }
                 }
