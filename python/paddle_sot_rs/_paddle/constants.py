@@ -17,6 +17,12 @@ CONSTANTS = ("pd_op.full", "pd_op.full_int_array")
 _HANDS_ON = ("pd_op.while", "pd_op.if", "cf.yield")
 
 
+def may_be_written(value):
+    """Whether operations that take it may write there."""
+    uses = (use.name() for use in value.all_used_ops())
+    return any(use.endswith("_") or use in _HANDS_ON for use in uses)
+
+
 def hoist(block, kept, forward_end, start, place):
     """Makes inputs of the numbers that the program would write to memory in every run.
 
@@ -40,8 +46,7 @@ def hoist(block, kept, forward_end, start, place):
         attributes = op.attrs()
         number = attributes["value"]
         whole = name == "pd_op.full_int_array"
-        uses = [use.name() for use in value.all_used_ops()]
-        if value.id in kept or not uses or any(use.endswith("_") or use in _HANDS_ON for use in uses):
+        if value.id in kept or value.use_empty() or may_be_written(value):
             continue
         if not whole and (isinstance(number, complex) or math.prod(attributes["shape"]) > _LARGEST_CONSTANT):
             continue

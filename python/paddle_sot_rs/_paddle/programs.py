@@ -19,6 +19,7 @@ from paddle_sot_rs._paddle.gradients.backward import REGIONS, blocks_of, gradien
 from paddle_sot_rs._paddle.gradients.backward_reads import read_back
 from paddle_sot_rs._paddle.gradients.grad_masks import gates_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
+from paddle_sot_rs._paddle.python_numbers import read_dims, share
 from paddle_sot_rs._paddle.runnable import all_values, made_bytes, name_of, run_attributes, say_layout, unify_names
 from paddle_sot_rs._paddle.static_mode import Window
 from paddle_sot_rs._paddle.trace import Trace
@@ -256,6 +257,8 @@ class _Compilation:
             if not self.lowering.rewrites and is_on_cpu():
                 self.fuse_linears(trains)
             constants, recipes = self.hoist_constants(place)
+            if trace.takes_numbers or read_dims(self.block.ops):
+                self.share_numbers(constants)
             inputs = [*self.inputs, *steady, *constants]
             if trains:
                 self.x_grads = [*self.x_grads, *(pir.fake_value() for _ in constants)]
@@ -398,6 +401,13 @@ class _Compilation:
         self.forward_end += moved
         self.start += moved
         return constants, recipes
+
+    def share_numbers(self, constants):
+        values = (*self.produced, *self.x_grads, *self.out_grads)
+        kept = {value.id for value in values if not is_fake_value(value)}
+        gone = share(self.block, self.forward_end, constants, kept)
+        self.forward_end -= gone
+        self.start -= gone
 
     def split(self, inputs, compiled):
         """The forward and the backward program; `compiled` learns how they are run."""

@@ -1,8 +1,9 @@
 """Operations of a program for what plain Python computes without one: dims, and numbers that differ between calls."""
 
 from paddle_sot_rs._core import PYTHON_NUMBER
-from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
+from paddle_sot_rs._paddle.constants import CONSTANTS, DATA, may_be_written
 from paddle_sot_rs._paddle.value_patches import raw_dims
+from paddle_sot_rs._paddle.views import COPIES
 
 # They read the dims of a tensor.
 DIMS = ("pd_op.shape", "pd_op.shape64")
@@ -11,14 +12,22 @@ _OF_LISTS = frozenset(
     ("builtin.combine", "builtin.split", *(f"pd_op.{name}" for name in ("concat", "slice", "stack", "unbind")))
 )
 
+# Attributes that say nothing about what an operation computes.
+_SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
+# With those that say how: who compares asks for copies.
+NO_CHOICE = (*_SAYS_NOTHING, "target_shape", COPIES)
+
 
 def read_dims(operations):
     return any(op.name() in DIMS for op in operations)
 
 
-def of_numbers(operations):
-    """Those of the operations that compute numbers from numbers alone, and that read dims."""
-    found, numbers, constants = [], set(), set()
+def of_numbers(operations, constants=()):
+    """Those of the operations that compute numbers from numbers alone, and that read dims. `constants`: values that
+    are given, and are the same in each run.
+    """
+    constants = {value.id for value in constants}
+    found, numbers = [], set()
     for op in operations:
         name = op.name()
         results = op.results()
@@ -26,7 +35,7 @@ def of_numbers(operations):
             constants.update(value.id for value in results)
             continue
         if name == DATA:
-            if op.has_attr(PYTHON_NUMBER):
+            if op.has_attr(PYTHON_NUMBER) and constants.isdisjoint(value.id for value in results):
                 numbers.update(value.id for value in results)
             continue
         if name not in DIMS:
@@ -38,3 +47,26 @@ def of_numbers(operations):
         numbers.update(value.id for value in results)
         found.append(op)
     return found
+
+
+def share(block, end, constants, kept):
+    """Common subexpression elimination of these operations, in front of the one at `end`: each dim is read once, and
+    each list of sizes made once. The answer is how many operations are gone. Values of the ids in `kept` stay.
+    """
+    known, gone = {}, 0
+    for op in of_numbers(block.ops[:end], constants):
+        results = op.results()
+        # A loop writes to what it begins with.
+        if not results or any(value.id in kept or may_be_written(value) for value in results):
+            continue
+        attributes = sorted((name, repr(value)) for name, value in op.attrs().items() if name not in _SAYS_NOTHING)
+        taken = (value.id if value.initialized() else None for value in op.operands_source())
+        key = (op.name(), *attributes, *taken)
+        first = known.setdefault(key, op)
+        if first is op:
+            continue
+        for value, same in zip(results, first.results(), strict=True):
+            value.replace_all_uses_with(same)
+        block.remove_op(op)
+        gone += 1
+    return gone

@@ -22,11 +22,10 @@ from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
 from paddle_sot_rs._paddle.gradients.stop_gradients import stop_where_eager_stops
 from paddle_sot_rs._paddle.open_dims import asked, correct
-from paddle_sot_rs._paddle.python_numbers import DIMS, of_numbers, read_dims
+from paddle_sot_rs._paddle.python_numbers import DIMS, NO_CHOICE, of_numbers, read_dims
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
 from paddle_sot_rs._paddle.value_patches import Value
-from paddle_sot_rs._paddle.views import COPIES
 
 # What a program is, around its block.
 _PROGRAM = "builtin.module"
@@ -382,9 +381,5 @@ _READ_DIMS = ("pd_op.broadcast_tensors", *DIMS)
 
 
 def _described(op):
-    attributes = {name: repr(value) for name, value in op.attrs().items() if name not in _NO_CHOICE}
+    attributes = {name: repr(value) for name, value in op.attrs().items() if name not in NO_CHOICE}
     return op.name(), attributes, op.num_operands()
-
-
-# Attributes that say nothing about what an operation computes. Who compares asks for copies.
-_NO_CHOICE = ("stop_gradient", "op_callstack", "struct_name", "target_shape", COPIES)

@@ -188,6 +188,7 @@ pub(super) const ROWS: Rows = &[
             NeverFailsOfConstants,
             Number(1, "fill_value", NumberAs::Dtype),
             Named(2, "dtype"),
+            Shape(Made),
             MayHaveUnknownDims,
             Differs(
                 1,

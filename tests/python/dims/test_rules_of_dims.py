@@ -32,6 +32,7 @@ RULES = {
     "arange from": (lambda x: paddle.arange(1, x.shape[1] + 1), 0),
     "arange in steps": (lambda x: paddle.arange(0, x.shape[0] * 3 + 1, 2), 0),
     "zeros": (lambda x: paddle.zeros([2, x.shape[0]]), 1),
+    "full": (lambda x: paddle.full([x.shape[1], 3, x.shape[0]], 0.5), 2),
     "ones": (lambda x: paddle.ones([x.shape[1] * 2, 3]), 0),
     "expand": (lambda x: x.unsqueeze(0).expand([3, -1, x.shape[1]]), 1),
     "broadcast_to": (lambda x: x[:1].broadcast_to([x.shape[0] + 1, x.shape[1]]), 0),

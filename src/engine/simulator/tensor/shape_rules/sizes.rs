@@ -82,6 +82,9 @@ impl Search<'_, '_> {
         (step > 0).then_some(())?;
         let start = start.map_or(Some(Number::Int(0)), |start| self.size(start))?;
         let end = self.size(end)?;
+        if step == 1 && start == Number::Int(0) && matches!(end, Number::Dim(..)) {
+            return Some(end);
+        }
         self.ordered.push((start.clone(), end.clone()));
         let many = made(BinOp::Sub, end, start);
         if step == 1 {
