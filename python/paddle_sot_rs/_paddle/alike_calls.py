@@ -44,10 +44,11 @@ class _Other(Exception):
 class Signature:
     """What makes calls alike, and what may differ: the values that are given, the tensors of the layer."""
 
-    __slots__ = ("attributes", "key", "layers", "places", "tensors", "values", "watched")
+    __slots__ = ("attributes", "external", "key", "layers", "places", "tensors", "values", "watched")
 
-    def __init__(self, function, args, kwargs, is_layer, grad):
+    def __init__(self, function, args, kwargs, is_layer, grad, external):
         self.values, self.tensors, self.places, self.layers = [], [], {}, {}
+        self.external = external
         # The attributes of each layer.
         self.attributes = []
         parts = [is_layer, grad, paddle.get_default_dtype()]
@@ -138,7 +139,10 @@ class Signature:
             raise _Other
         self.places[id(tensor)] = "tensor", len(self.tensors)
         self.tensors.append(tensor)
-        parts += (type(tensor), tuple(tensor.shape), tensor.dtype.value, tensor.stop_gradient)
+        # The function may have set the flag: the tensor itself gets it in front of the graph.
+        known = self.external.get(id(tensor))
+        stops = (tensor if known is None else known[1]).stop_gradient
+        parts += (type(tensor), tuple(tensor.shape), tensor.dtype.value, stops)
 
     def _layer(self, layer, parts):
         known = self.layers.get(id(layer))
@@ -183,7 +187,7 @@ class AlikeCalls:
         if self.trace.inspect is not None or not (is_layer or type(function) is str or _is_of_paddle(function)):
             return None
         try:
-            found = Signature(function, args, kwargs, is_layer, grad)
+            found = Signature(function, args, kwargs, is_layer, grad, self.trace.external)
         except _Other:
             return None
         external = (self.trace.external.get(id(tensor)) for tensor in found.tensors)

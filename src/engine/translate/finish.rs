@@ -119,9 +119,20 @@ pub(super) fn finish(
         true => Randomness::assumed(),
         false => Randomness::default(),
     };
+    // Flags of tensors as they are when the graph runs.
+    let flagged = || {
+        let flags = before.flags.iter().filter_map(|(symbol, stops)| {
+            let input = inputs.iter().find(|input| input.symbol == *symbol)?;
+            Some((input.value.bind(py), *stops))
+        });
+        in_front::flag(flags)
+    };
     let backward_guard = match outside {
         Some(outside) if state.grad_enabled => {
-            let backward_guard = BackwardGuard::new(py, outside, &sir, state, &of.shared)?;
+            let flags = flagged()?;
+            let made = BackwardGuard::new(py, outside, &sir, state, &of.shared);
+            flags.undo(py)?;
+            let backward_guard = made?;
             backward_guard.is_needed().then(|| Arc::new(backward_guard))
         }
         _ => None,
@@ -155,12 +166,7 @@ pub(super) fn finish(
             least: 0,
         };
         let sir = Arc::clone(&request.sir);
-        // As they are when it runs.
-        let flagged = before.flags.iter().filter_map(|(symbol, stops)| {
-            let input = inputs.iter().find(|input| input.symbol == *symbol)?;
-            Some((input.value.bind(py), *stops))
-        });
-        let flags = in_front::flag(flagged)?;
+        let flags = flagged()?;
         let made = match &steps {
             // It is built when it is known what the steps are.
             Some(Steps::Inner(_)) => Ok(None),

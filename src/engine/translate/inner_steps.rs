@@ -23,7 +23,7 @@ use crate::simulator::deferred::inside::InnerStep;
 use crate::sync::lock;
 
 use super::choice::Configured;
-use super::function::{Shared, Translated};
+use super::function::{Shared, Translated, in_turn};
 use super::statistics::may_fail;
 use super::step_graph::{noted, rate_of, state_input};
 
@@ -214,6 +214,32 @@ impl InnerSteps {
         given: &Given<'_>,
         tensors: &[Bound<'_, PyAny>],
     ) -> PyResult<Option<Arc<Program>>> {
+        if let Some(known) = self.known(py, given)? {
+            return Ok(Some(known));
+        }
+        if lock(&self.programs).len() >= MOST {
+            return Ok(None);
+        }
+        in_turn(py, || {
+            // Another thread may have made it meanwhile.
+            if let Some(known) = self.known(py, given)? {
+                return Ok(Some(known));
+            }
+            let made = self.compile(py, given, tensors);
+            let recipes = given.steps.iter().map(|it| it.recipe.clone().unbind());
+            let program = Arc::new(Program {
+                recipes: recipes.collect(),
+                order: given.order.clone(),
+                graph: noted(py, made, &self.shared, &self.location)?,
+                ran: AtomicBool::new(false),
+            });
+            lock(&self.programs).push(Arc::clone(&program));
+            Ok(Some(program))
+        })
+    }
+
+    /// The program that there is for it.
+    fn known(&self, py: Python<'_>, given: &Given<'_>) -> PyResult<Option<Arc<Program>>> {
         let programs = lock(&self.programs).clone();
         for program in &programs {
             let mut fits = program.order == given.order;
@@ -225,20 +251,7 @@ impl InnerSteps {
                 return Ok(Some(Arc::clone(program)));
             }
         }
-        if programs.len() >= MOST {
-            return Ok(None);
-        }
-        let made = self.compile(py, given, tensors);
-        let graph = noted(py, made, &self.shared, &self.location)?;
-        let recipes = given.steps.iter().map(|it| it.recipe.clone().unbind());
-        let program = Arc::new(Program {
-            recipes: recipes.collect(),
-            order: given.order.clone(),
-            graph,
-            ran: AtomicBool::new(false),
-        });
-        lock(&self.programs).push(Arc::clone(&program));
-        Ok(Some(program))
+        Ok(None)
     }
 
     fn compile(

@@ -26,7 +26,7 @@ use crate::simulator::deferred::joined::WholeStep;
 use crate::sync::lock;
 
 use super::choice::Configured;
-use super::function::{Shared, Translated};
+use super::function::{Shared, Translated, in_turn};
 use super::inner_steps::not_ready;
 
 /// Most programs of one step: settings of optimizers differ.
@@ -159,6 +159,38 @@ impl StepGraph {
         rate: &Bound<'_, PyAny>,
         tensors: &[Bound<'_, PyAny>],
     ) -> PyResult<Option<Arc<Program>>> {
+        if let Some(known) = self.known(py, given, tensors)? {
+            return Ok(Some(known));
+        }
+        let Some(places) = self.places(given, tensors) else {
+            return Ok(None);
+        };
+        if lock(&self.programs).len() >= MOST {
+            return Ok(None);
+        }
+        in_turn(py, || {
+            // Another thread may have made it meanwhile.
+            if let Some(known) = self.known(py, given, tensors)? {
+                return Ok(Some(known));
+            }
+            let made = self.compile(py, given, rate, (tensors, &places));
+            let program = Arc::new(Program {
+                recipe: given.recipe.clone().unbind(),
+                graph: noted(py, made, &self.shared, &self.location)?,
+                places,
+            });
+            lock(&self.programs).push(Arc::clone(&program));
+            Ok(Some(program))
+        })
+    }
+
+    /// The program that there is for it.
+    fn known(
+        &self,
+        py: Python<'_>,
+        given: &StepInputs<'_>,
+        tensors: &[Bound<'_, PyAny>],
+    ) -> PyResult<Option<Arc<Program>>> {
         let programs = lock(&self.programs).clone();
         for program in &programs {
             let fits = program.places.len() == given.parameters.len()
@@ -169,21 +201,7 @@ impl StepGraph {
                 return Ok(Some(Arc::clone(program)));
             }
         }
-        let Some(places) = self.places(given, tensors) else {
-            return Ok(None);
-        };
-        if programs.len() >= MOST {
-            return Ok(None);
-        }
-        let made = self.compile(py, given, rate, (tensors, &places));
-        let graph = noted(py, made, &self.shared, &self.location)?;
-        let program = Arc::new(Program {
-            recipe: given.recipe.clone().unbind(),
-            places,
-            graph,
-        });
-        lock(&self.programs).push(Arc::clone(&program));
-        Ok(Some(program))
+        Ok(None)
     }
 
     /// Where the parameters stand among the tensors: those that gradients arrive at, each once.

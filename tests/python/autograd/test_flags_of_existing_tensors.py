@@ -5,11 +5,28 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 from harness import translate
+from paddle import nn
+from paddle.autograd import PyLayer
+from paddle.distributed.fleet.utils import recompute
 from paddle.static import InputSpec
 
 pytestmark = pytest.mark.default_python
 
 HELD = paddle.to_tensor([0.5, 2.0])
+LAYER = nn.Linear(2, 2)
+
+
+class Squared(PyLayer):
+    @staticmethod
+    def forward(ctx, x, layer):
+        ctx.save_for_backward(x)
+        ctx.layer = layer
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensor()
+        return gradient * x * (2 if ctx.layer.weight.stop_gradient else 3)
 
 
 def begins(x):
@@ -230,3 +247,42 @@ def test_exported(function, stops, tmp_path):
     for size in sizes:
         x = paddle.rand([size, 2])
         np.testing.assert_allclose(loaded(x).numpy(), function(x).numpy(), rtol=1e-6)
+
+
+def recomputed(x, stops):
+    LAYER.weight.stop_gradient = stops
+    return recompute(LAYER, x)
+
+
+def squared(x, stops):
+    LAYER.weight.stop_gradient = stops
+    return Squared.apply(LAYER(x), LAYER)
+
+
+# What runs again on the way back finds them as the function has set them.
+@pytest.mark.parametrize("function", [recomputed, squared])
+def test_what_runs_again_finds_the_flag_that_was_set(function):
+    def gradients(call, flags):
+        found = []
+        LAYER.weight.stop_gradient = False
+        for stops in flags:
+            LAYER.clear_gradients(set_to_zero=False)
+            x = paddle.to_tensor([[1.0, 3.0]], stop_gradient=False)
+            call(x, stops).sum().backward()
+            found.append([None if it.grad is None else it.grad.tolist() for it in (x, *LAYER.parameters())])
+        return found
+
+    compiled = translate(function)
+    flags = (True, True, False, False, True)
+    assert gradients(compiled, flags) == gradients(function, flags)
+    assert not sot.stats(compiled).graph_breaks
+
+
+def test_a_flag_that_changes_before_what_runs_again_is_seen():
+    compiled = translate(recomputed)
+    LAYER.weight.stop_gradient = False
+    for stops in (True, True):
+        result = compiled(paddle.to_tensor([[1.0, 3.0]], stop_gradient=False), stops)
+    LAYER.weight.stop_gradient = False
+    with pytest.raises(RuntimeError, match="has ceased to hold since the call"):
+        result.sum().backward()

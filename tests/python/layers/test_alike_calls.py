@@ -88,6 +88,29 @@ def test_a_frozen_parameter_is_another_one(copied):
     assert not [count for count in copied if count > 1]
 
 
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_parameter_that_the_function_freezes_or_thaws_is_another_one(stops):
+    def set_in_front(x):
+        for at, layer in enumerate(layers):
+            for parameter in layer.parameters():
+                parameter.stop_gradient = stops if at == 0 else not stops
+        one, two, three = layers
+        return one(x), three(two(x))
+
+    found = []
+    for run in (set_in_front, sot.to_static(set_in_front, min_graph_size=0)):
+        layers = drawn(*(nn.Linear(4, 4) for _ in range(3)))
+        parameters = [parameter for layer in layers for parameter in layer.parameters()]
+        # The first call has other flags than the graph begins with.
+        for parameter in parameters:
+            parameter.stop_gradient = not stops
+        results = run(paddle.to_tensor(X))
+        sum(results).sum().backward()
+        gradients = [None if it.grad is None else it.grad.tolist() for it in parameters]
+        found.append(([(it.tolist(), it.stop_gradient) for it in results], gradients))
+    assert found[0] == found[1]
+
+
 def test_shared_parameters_are_unlike_two(copied):
     class Tied(nn.Layer):
         def __init__(self, tied):

@@ -97,3 +97,18 @@ pub(in crate::translate) fn exclusively<T>(
     signals.deliver()?;
     Ok(answer)
 }
+
+/// What a call compiles behind its translation, in a turn of its own. A thread that translates has
+/// its turn.
+///
+/// # Errors
+/// What handlers of signals raise that have arrived meanwhile, and what `compile` raises.
+pub(in crate::translate) fn in_turn<T>(
+    py: Python<'_>,
+    compile: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
+    if is_translating() {
+        return compile();
+    }
+    exclusively(py, |_| compile())?
+}

@@ -32,8 +32,8 @@ use super::totals;
 
 pub(super) use cache::BY_CALLS;
 pub use cache::Entry;
-pub(super) use compile_lock::exclusively;
 pub use compile_lock::{Stance, note_hooked_saves, set_stance, switch_off, take_turns_anew};
+pub(super) use compile_lock::{exclusively, in_turn};
 use experience::Experience;
 pub use gains::Gains;
 

@@ -284,6 +284,9 @@ impl Translated {
                 if self.is_callee && entry.gains.are_expected() {
                     self.shared.found_graphs.store(true, Ordering::Relaxed);
                 }
+                // What runs again finds the flags that are set in front of the graph.
+                let undo = set(&slots)?;
+                let undo = || undo.map_or(Ok(()), |undo| undo.undo(py));
                 let seen = match &entry.backward_guard {
                     None => None,
                     Some(backward_guard) => {
@@ -293,6 +296,7 @@ impl Translated {
                         match seen {
                             Ok(seen) => Some((backward_guard, seen)),
                             Err(what) => {
+                                undo()?;
                                 self.fall_back(
                                     py,
                                     Break::internal(format!(
@@ -305,8 +309,6 @@ impl Translated {
                         }
                     }
                 };
-                let undo = set(&slots)?;
-                let undo = || undo.map_or(Ok(()), |undo| undo.undo(py));
                 let before = entry.randomness.before(py)?;
                 let inputs = &entry.graph_inputs;
                 let mut kept = None;
