@@ -2,6 +2,7 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFunction, PyModule, PyType};
 
 use crate::obj::Obj;
 
@@ -14,11 +15,46 @@ pub fn is_weakly_referenced(value: &Bound<'_, PyAny>) -> bool {
         .is_some_and(|at| at != 0)
 }
 
-/// Whether this is a class or a function that was defined inside of a function.
-fn is_local(value: &Bound<'_, PyAny>) -> bool {
-    (value.is_instance_of::<pyo3::types::PyType>()
-        || value.is_exact_instance_of::<pyo3::types::PyFunction>())
-        && crate::obj::name_of(value).is_some_and(|name| name.contains("<locals>"))
+/// Whether this may go while its users stay: a function that was defined inside of a function, or a
+/// class or module that is not found where it says that it stands (`type()`, `namedtuple()`).
+fn may_go(value: &Bound<'_, PyAny>) -> bool {
+    if value.is_exact_instance_of::<PyFunction>() {
+        return crate::obj::name_of(value).is_some_and(|name| name.contains("<locals>"));
+    }
+    match (value.cast::<PyType>(), value.cast::<PyModule>()) {
+        (Ok(class), _) => super::is_mutable(class) && !is_found_by_name(class),
+        (_, Ok(module)) => {
+            let name = crate::obj::name_of(module);
+            !name.is_some_and(|name| loaded(value.py(), &name).is_some_and(|it| it.is(module)))
+        }
+        _ => false,
+    }
+}
+
+/// A module of `sys.modules`.
+fn loaded<'py>(py: Python<'py>, name: &str) -> Option<Bound<'py, PyModule>> {
+    // SAFETY: the GIL is held; the interpreter keeps the dict.
+    let modules = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyImport_GetModuleDict()) };
+    let found = modules?.cast_into::<PyDict>().ok()?.get_item(name).ok()??;
+    found.cast_into().ok()
+}
+
+/// Whether its module has the class under the names that it has. Only tables are read.
+fn is_found_by_name(class: &Bound<'_, PyType>) -> bool {
+    let names = crate::obj::text_of(class, "__qualname__");
+    let Some(module) = loaded(class.py(), &crate::obj::text_of(class, "__module__")) else {
+        return false;
+    };
+    let mut names = names.split('.');
+    let first = names
+        .next()
+        .and_then(|name| module.dict().get_item(name).ok()?);
+    let found = names.try_fold(first, |holder, name| {
+        let holder = holder?.cast_into::<PyType>().ok()?;
+        let table = crate::obj::of_type(&holder, "__dict__")?;
+        Some(table.get_item(name).ok())
+    });
+    found.flatten().is_some_and(|found| found.is(class))
 }
 
 /// A weak reference to an object whose class allows it.
@@ -47,18 +83,17 @@ impl WeakOrStrong {
     /// Refers to `object`.
     pub fn new(py: Python<'_>, object: &Obj) -> Self {
         let value = object.bind(py);
-        let fixed = value.is_instance_of::<pyo3::types::PyType>() && !is_local(value)
-            || value.is_instance_of::<pyo3::types::PyModule>();
+        let is_lasting = value.is_instance_of::<PyType>() || value.is_instance_of::<PyModule>();
+        let fixed = is_lasting && !may_go(value);
         if let Some(weak) = (!fixed).then(|| weak_reference(value)).flatten() {
             return Self::Weak(weak.py(py));
         }
         Self::Strong(object.clone())
     }
 
-    /// The start of a path: strongly, unless it is a class or function that a call made and that
-    /// may go again.
+    /// The start of a path: strongly, unless it may go again.
     pub fn root(py: Python<'_>, object: &Obj) -> Self {
-        match is_local(object.bind(py)) {
+        match may_go(object.bind(py)) {
             true => Self::new(py, object),
             false => Self::Strong(object.clone()),
         }

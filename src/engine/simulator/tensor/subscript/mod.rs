@@ -80,12 +80,21 @@ pub(in crate::simulator) fn slice_indices(
     let Some(slice) = fold::to_object(t, key) else {
         return t.stop(BreakId::Subscript, "a slice that is not constant");
     };
-    let (start, stop, step): (i64, i64, i64) = slice.call_method1("indices", (len,))?.extract()?;
+    let bounds = match slice.call_method1("indices", (len,)) {
+        Ok(bounds) => bounds,
+        Err(err) => return fold::raise_error(t, &err),
+    };
+    let Ok((start, stop, step)) = bounds.extract::<(i64, i64, i64)>() else {
+        return t.stop(
+            BreakId::Subscript,
+            "a slice with a step of more than 64 bits",
+        );
+    };
     let mut indices = Vec::new();
-    let mut at = start;
-    while (step > 0 && at < stop) || (step < 0 && at > stop) {
+    let mut next = Some(start);
+    while let Some(at) = next.filter(|at| (step > 0 && *at < stop) || (step < 0 && *at > stop)) {
         indices.push(at as usize);
-        at += step;
+        next = at.checked_add(step);
     }
     Ok(indices)
 }
@@ -105,8 +114,11 @@ pub(in crate::simulator) fn set_slice(
     let Some(slice) = fold::to_object(t, key) else {
         return t.stop(BreakId::Subscript, "a slice that is not constant");
     };
-    let (start, stop, _): (usize, usize, i64) =
-        slice.call_method1("indices", (items.len(),))?.extract()?;
+    let (start, stop, _): (usize, usize, i64) = match slice.call_method1("indices", (items.len(),))
+    {
+        Ok(bounds) => bounds.extract()?,
+        Err(err) => return fold::raise_error(t, &err),
+    };
     // What the values come from may have changed the list meanwhile; its bounds stay those of
     // before.
     let Kind::List(items) = t.kind(list).clone() else {
