@@ -1,5 +1,5 @@
-"""Kernel choice: a program runs the kernels that eager mode would, or the call is left to eager mode. In `linears.py`
-another kernel has the same bits.
+"""Kernel choice: a program runs the kernels that eager mode would, or the call is left to eager mode. In
+`passes/linears.py` another kernel has the same bits.
 
 Where a CPU has no kernel of Paddle's own for a dtype, eager mode raises. A program takes oneDNN's for it, which ends
 the process on processors without the instructions, and computes what eager mode refuses on the others.

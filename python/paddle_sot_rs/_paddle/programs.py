@@ -10,7 +10,7 @@ from paddle.jit.dy2static.utils import CUDAGraphState
 from paddle.pir import get_fake_value_name, is_fake_value
 
 from paddle_sot_rs._core import operators
-from paddle_sot_rs._paddle import linears, tracing
+from paddle_sot_rs._paddle import tracing
 from paddle_sot_rs._paddle.aliased_outputs import look_for_bases
 from paddle_sot_rs._paddle.constants import GIVEN, hoist
 from paddle_sot_rs._paddle.effects import first_random
@@ -19,7 +19,8 @@ from paddle_sot_rs._paddle.gradients.backward import REGIONS, blocks_of, gradien
 from paddle_sot_rs._paddle.gradients.backward_reads import read_back
 from paddle_sot_rs._paddle.gradients.grad_masks import gates_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
-from paddle_sot_rs._paddle.python_numbers import read_dims, share
+from paddle_sot_rs._paddle.passes import linears
+from paddle_sot_rs._paddle.passes.python_numbers import read_dims, share
 from paddle_sot_rs._paddle.runnable import all_values, made_bytes, name_of, run_attributes, say_layout, unify_names
 from paddle_sot_rs._paddle.static_mode import Window
 from paddle_sot_rs._paddle.trace import Trace

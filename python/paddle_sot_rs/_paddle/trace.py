@@ -22,7 +22,7 @@ from paddle_sot_rs._paddle.gradients import grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import inner_operations, with_inner
 from paddle_sot_rs._paddle.gradients.stop_gradients import stop_where_eager_stops
 from paddle_sot_rs._paddle.open_dims import asked, correct
-from paddle_sot_rs._paddle.python_numbers import DIMS, NO_CHOICE, of_numbers, read_dims
+from paddle_sot_rs._paddle.passes.python_numbers import DIMS, NO_CHOICE, of_numbers, read_dims
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
 from paddle_sot_rs._paddle.value_patches import Value

@@ -111,3 +111,41 @@ def test_a_branch_reads_dims_of_its_own():
             np.testing.assert_array_equal(translated(x).numpy(), function(x).numpy())
     record = sot.stats(translated)
     assert (record.translations, record.graph_breaks) == (2, [])
+
+
+def test_what_draws_from_dims_draws_again():
+    def function(x):
+        first = paddle.randint(0, x.shape[0] * 1000, [1])
+        second = paddle.randint(0, x.shape[0] * 1000, [1])
+        third = paddle.uniform([2], min=0.0, max=float(x.shape[0]))
+        return first, second, third + paddle.uniform([2], min=0.0, max=float(x.shape[0])), x.shape[0] * x
+
+    translated = sot.to_static(function, min_graph_size=0)
+    for size in SIZES:
+        x = paddle.randn(size)
+        answers = []
+        for call in (function, translated):
+            paddle.seed(5)
+            answers.append([one.numpy() for one in call(x)])
+        for one, other in zip(*answers, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_branches_on_dims_are_not_one_another():
+    def function(x, n):
+        if n > 2:
+            a = n * 2
+        else:
+            a = n * 3
+        if n > 2:
+            b = n * 5
+        else:
+            b = n * 7
+        return x * a + b * x.shape[0] + x.shape[0]
+
+    translated = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    for size in SIZES:
+        for n in (1, 2, 3, 5):
+            x, number = paddle.randn(size), paddle.to_tensor(n)
+            np.testing.assert_array_equal(translated(x, number).numpy(), function(x, number).numpy())
+    assert not sot.stats(translated).graph_breaks

@@ -2,16 +2,12 @@
 
 from paddle_sot_rs._core import PYTHON_NUMBER
 from paddle_sot_rs._paddle.constants import CONSTANTS, DATA, may_be_written
+from paddle_sot_rs._paddle.effects import first_random
 from paddle_sot_rs._paddle.value_patches import raw_dims
 from paddle_sot_rs._paddle.views import COPIES
 
 # They read the dims of a tensor.
 DIMS = ("pd_op.shape", "pd_op.shape64")
-# They put numbers into a list, or take them out.
-_OF_LISTS = frozenset(
-    ("builtin.combine", "builtin.split", *(f"pd_op.{name}" for name in ("concat", "slice", "stack", "unbind")))
-)
-
 # Attributes that say nothing about what an operation computes.
 _SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
 # With those that say how: who compares asks for copies.
@@ -20,6 +16,16 @@ NO_CHOICE = (*_SAYS_NOTHING, "target_shape", COPIES)
 
 def read_dims(operations):
     return any(op.name() in DIMS for op in operations)
+
+
+def _is_tensor(value):
+    """Whether it is more than a number, or than as many of them as the program says."""
+    dims = raw_dims(value) if value.is_dense_tensor_type() else []
+    return len(dims) > 1 or any(dim < 0 for dim in dims)
+
+
+def _is_pure(op):
+    return not (op.name().endswith("_") or op.num_regions() or first_random([op]))
 
 
 def of_numbers(operations, constants=()):
@@ -42,7 +48,7 @@ def of_numbers(operations, constants=()):
             taken = [value.id for value in op.operands_source() if value.initialized()]
             if numbers.isdisjoint(taken) or not all(one in numbers or one in constants for one in taken):
                 continue
-            if name not in _OF_LISTS and any(raw_dims(value) for value in results):
+            if any(map(_is_tensor, results)) or not _is_pure(op):
                 continue
         numbers.update(value.id for value in results)
         found.append(op)

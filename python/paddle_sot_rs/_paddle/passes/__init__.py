@@ -1,0 +1,1 @@
+"""Rewrites of a program between its trace and its executor."""
