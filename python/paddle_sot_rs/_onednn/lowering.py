@@ -126,6 +126,8 @@ UNSAFE = dict(
 # Of bytes its kernels saturate where eager mode wraps around; halves it rounds elsewhere.
 _OTHERWISE = {paddle.int8, paddle.uint8, paddle.bfloat16}
 
+_READ_NO_NUMBERS = ("shape",)
+
 _MOST_DIMS = 6
 
 
@@ -139,6 +141,22 @@ def _layouts(block: Any) -> set[str]:
 def plain_name(op: Any) -> str:
     """The name, without where it is from and whether it writes over its operand."""
     return str(op.name()).removeprefix("pd_op.").removesuffix("_")
+
+
+def _has_no_kernel(op: Any) -> bool:
+    """Whether it computes with another dtype than oneDNN.
+
+    Alone it would run on Paddle's kernel. Passes join it to what follows, and for the two there is none, or one that
+    forgets the second.
+    """
+    if not op.num_operands() or plain_name(op) in _READ_NO_NUMBERS:
+        return False
+    ends = (op.operand_source(0), op.result(0))
+    return all(map(_is_tensor, ends)) and any(value.dtype != paddle.float32 for value in ends)
+
+
+def _is_tensor(value: Any) -> bool:
+    return bool(value.initialized()) and bool(value.is_dense_tensor_type())
 
 
 def is_unsafe(op: Any, has_items: set[int]) -> bool:
@@ -155,6 +173,8 @@ def is_unsafe(op: Any, has_items: set[int]) -> bool:
         return True
     # Kernels of oneDNN have no tensors without dims: they get one. Of more than six they raise.
     made = [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
+    if _has_no_kernel(op):
+        return True
     if not all(1 <= len(value.shape) <= _MOST_DIMS for value in (*plain, *made)):
         return True
     rule = UNSAFE.get(name)
