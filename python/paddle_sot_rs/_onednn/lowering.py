@@ -10,7 +10,7 @@ from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._onednn.operators import KNOWN
+from paddle_sot_rs._onednn.operators import KNOWN, activates_again, ends_a_product
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
@@ -116,6 +116,8 @@ UNSAFE = dict(
     nearest_interp=_always,
     # Raises.
     prelu=_has_six_dims,
+    # Joined to a product, its slope is taken for a float, and is a double: that ends the process.
+    leaky_relu=ends_a_product,
     # Reorders, whatever dtype is asked for.
     cast=_makes_another_dtype,
     sum=_makes_another_dtype,
@@ -162,6 +164,9 @@ def _is_tensor(value: Any) -> bool:
 def is_unsafe(op: Any, has_items: set[int]) -> bool:
     """Whether this operation must not be placed. `has_items`: see `filled`."""
     name = plain_name(op)
+    # A pass joins it to the product, and forgets the activation between them.
+    if activates_again(op):
+        return True
     if name not in KNOWN:
         return False
     # Of nothing, kernels of oneDNN raise or end the process.

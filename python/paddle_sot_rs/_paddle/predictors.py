@@ -7,7 +7,7 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._onednn.operators import KNOWN
+from paddle_sot_rs._onednn.operators import KNOWN, activates_again
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
@@ -43,6 +43,7 @@ def _followers():
 
 _JOINED = dict(_followers())
 _CONVOLUTIONS = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm_".split()
+_BEFORE_A_SLOPE = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm matmul".split()
 _ONEDNN = (paddle.float32, paddle.bfloat16)
 _SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
 _PAD = "pd_op.pad"
@@ -213,13 +214,19 @@ def _is_element(op):
 def _is_joined(op):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
     name = _plain_name(op).removesuffix("_")
+    users = op.result(0).all_used_ops() if op.num_results() else []
+    if any(map(activates_again, users)):
+        return True
+    # The pass takes the slope for a float, which is a double: that ends the process.
+    if name in _BEFORE_A_SLOPE and any(user.name() == "pd_op.leaky_relu" for user in users):
+        return True
     if op.name() == "pd_op.concat" and any(map(_is_of_convolution, _parts(op))):
         followers = _ACTIVATIONS
     elif name in _JOINED and op.result(0).dtype not in _ONEDNN:
         followers = _JOINED[name]
     else:
         return False
-    return any(_plain_name(user).removesuffix("_") in followers for user in op.result(0).all_used_ops())
+    return any(_plain_name(user).removesuffix("_") in followers for user in users)
 
 
 def _parts(concat):

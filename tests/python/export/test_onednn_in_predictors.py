@@ -226,3 +226,35 @@ COPIES = {
 def test_copies_of_the_nearest(name, tmp_path):
     """Paddle hands a list of factors on to no kernel of oneDNN: the program did not start."""
     equals_eager(COPIES[name], tmp_path, SHAPES)
+
+
+class Activated(nn.Layer):
+    """A product or a convolution with activations behind it."""
+
+    def __init__(self, before, behind):
+        super().__init__()
+        paddle.seed(0)
+        self.before, self.behind = before, behind
+        self.linear, self.convolution, self.norm = nn.Linear(1, 4), nn.Conv2D(1, 20, 3, padding=1), nn.BatchNorm2D(20)
+        self.eval()
+
+    def forward(self, x):
+        if self.before == "linear":
+            return self.behind(self.linear(x.unsqueeze(-1)))
+        x = self.convolution(x[None, None])
+        return self.behind(self.norm(x) if self.before == "norm" else x).sum(1)
+
+
+BEHIND = {
+    "slope": F.leaky_relu,
+    "two": lambda x: F.relu(paddle.tanh(x)),
+    "multiples": lambda x: (x * 2.0) * -3.0,
+    "three": lambda x: F.hardswish(F.relu6(x)).abs(),
+}
+
+
+@pytest.mark.parametrize("before", ["linear", "convolution", "norm"])
+@pytest.mark.parametrize("name", BEHIND)
+def test_activations_behind_products_and_convolutions(name, before, tmp_path):
+    """Of two activations behind a product one was forgotten; a slope ended the process."""
+    equals_eager(Activated(before, BEHIND[name]), tmp_path, SHAPES)
