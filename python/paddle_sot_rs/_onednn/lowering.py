@@ -75,6 +75,11 @@ def _has_six_dims(op: Any) -> bool:
     return len(op.operand_source(0).shape) > 5
 
 
+def _prelu(op: Any) -> bool:
+    # Of two dims it reads behind the slope, of six it raises.
+    return len(op.operand_source(0).shape) < 3 or _has_six_dims(op)
+
+
 def _layer_norm(op: Any) -> bool:
     # A scale without a bias, or the other way round, is not looked at. Of six dims it raises.
     return _has_six_dims(op) or op.operand_source(1).initialized() != op.operand_source(2).initialized()
@@ -114,8 +119,7 @@ UNSAFE = dict(
     # Raises: Paddle cannot hand a list of doubles on to oneDNN, not even an empty one.
     bilinear_interp=_always,
     nearest_interp=_always,
-    # Raises.
-    prelu=_has_six_dims,
+    prelu=_prelu,
     # Joined to a product, its slope is taken for a float, and is a double: that ends the process.
     leaky_relu=ends_a_product,
     # Reorders, whatever dtype is asked for.

@@ -48,6 +48,7 @@ _ONEDNN = (paddle.float32, paddle.bfloat16)
 _SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
 _PAD = "pd_op.pad"
 _NEAREST = "pd_op.nearest_interp"
+_PRELU = "pd_op.prelu"
 _SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
@@ -66,7 +67,7 @@ def prepare(block, inputs, outputs=()):
             _open(op, inputs[0])
         elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
             _open_scale(op, inputs[0])
-        elif op.name() in (_PAD, _NEAREST) or _is_element(op) or _is_of_rows(op):
+        elif op.name() in (_PAD, _NEAREST) or _is_slope_of_two_dims(op) or _is_element(op) or _is_of_rows(op):
             # It is gone then, and has no blocks.
             _compute_in_doubles(op, outputs)
             continue
@@ -140,8 +141,8 @@ def _open_scale(op, given):
 
 
 def _compute_in_doubles(op, outputs):
-    """Rows that come and go, all of which may be empty, `pad` and copies of the nearest: oneDNN's kernels fail, end
-    the process or write where they may not.
+    """Rows that come and go, all of which may be empty, `pad`, `prelu` and copies of the nearest: oneDNN's kernels
+    fail, end the process, or read and write where they may not.
 
     Those take no doubles, which hold what they are given.
     """
@@ -153,6 +154,10 @@ def _compute_in_doubles(op, outputs):
     if op.name() == _PAD:
         doubles = _C_ops.cast(given, paddle.float64)
         made = _C_ops.pad(doubles, op.attrs()["paddings"], op.operand_source(1))
+    elif op.name() == _PRELU:
+        # Products of two floats are exact.
+        operands = (_C_ops.cast(value, paddle.float64) for value in op.operands_source())
+        made = _C_ops.prelu(*operands, *(op.attrs()[name] for name in "data_format mode".split()))
     elif op.name() == _NEAREST:
         made = _nearest(op, _C_ops.cast(given, paddle.float64))
     elif op.name() == "pd_op.concat":
@@ -200,6 +205,11 @@ def _select(op, outputs):
     pir.set_insertion_point(op)
     made = _C_ops.index_select(x, places, int(axis.get_defining_op().attrs()["value"]))
     _take_place(op, made, outputs)
+
+
+def _is_slope_of_two_dims(op):
+    """Whether it is a `prelu` that oneDNN's kernel reads behind the slope of."""
+    return op.name() == _PRELU and len(dims(op.operand_source(0))) < 3
 
 
 def _is_of_rows(op):

@@ -258,3 +258,9 @@ BEHIND = {
 def test_activations_behind_products_and_convolutions(name, before, tmp_path):
     """Of two activations behind a product one was forgotten; a slope ended the process."""
     equals_eager(Activated(before, BEHIND[name]), tmp_path, SHAPES)
+
+
+def test_a_slope_of_two_dims(tmp_path):
+    """oneDNN's kernel read behind it."""
+    slope = paddle.to_tensor([0.2])
+    equals_eager(lambda x: F.prelu(x @ x.T, slope) + F.prelu(x @ x.T * -1.0, slope), tmp_path, SHAPES)
