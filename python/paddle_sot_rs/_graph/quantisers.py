@@ -36,7 +36,8 @@ def dequantise(x: Any, scale: Any, zero_point: Any, axis: int, bits: int, least:
         return _legacy_C_ops.dequantize_linear(x, scale, zero_point, *named)
     if axis >= 0:
         scale = paddle.reshape(scale, [-1 if dim == axis else 1 for dim in range(len(x.shape))])
-    made = _C_ops.divide(_C_ops.multiply(x, scale), paddle.full([], (1 << (bits - 1)) - 1, scale.dtype))
+    # The range is that of the largest number, whatever `bits` says.
+    made = _C_ops.divide(_C_ops.multiply(x, scale), paddle.full([], most, scale.dtype))
     # No gradient goes through the kernel of eager mode.
     return made.detach()
 

@@ -10,7 +10,7 @@ from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._onednn.operators import KNOWN
+from paddle_sot_rs._onednn.operators import KNOWN, activates_again, ends_a_product
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
@@ -75,6 +75,11 @@ def _has_six_dims(op: Any) -> bool:
     return len(op.operand_source(0).shape) > 5
 
 
+def _prelu(op: Any) -> bool:
+    # Of two dims it reads behind the slope, of six it raises.
+    return len(op.operand_source(0).shape) < 3 or _has_six_dims(op)
+
+
 def _layer_norm(op: Any) -> bool:
     # A scale without a bias, or the other way round, is not looked at. Of six dims it raises.
     return _has_six_dims(op) or op.operand_source(1).initialized() != op.operand_source(2).initialized()
@@ -114,8 +119,9 @@ UNSAFE = dict(
     # Raises: Paddle cannot hand a list of doubles on to oneDNN, not even an empty one.
     bilinear_interp=_always,
     nearest_interp=_always,
-    # Raises.
-    prelu=_has_six_dims,
+    prelu=_prelu,
+    # Joined to a product, its slope is taken for a float, and is a double: that ends the process.
+    leaky_relu=ends_a_product,
     # Reorders, whatever dtype is asked for.
     cast=_makes_another_dtype,
     sum=_makes_another_dtype,
@@ -125,6 +131,8 @@ UNSAFE = dict(
 )
 # Of bytes its kernels saturate where eager mode wraps around; halves it rounds elsewhere.
 _OTHERWISE = {paddle.int8, paddle.uint8, paddle.bfloat16}
+
+_READ_NO_NUMBERS = ("shape",)
 
 _MOST_DIMS = 6
 
@@ -141,9 +149,28 @@ def plain_name(op: Any) -> str:
     return str(op.name()).removeprefix("pd_op.").removesuffix("_")
 
 
+def _has_no_kernel(op: Any) -> bool:
+    """Whether it computes with another dtype than oneDNN.
+
+    Alone it would run on Paddle's kernel. Passes join it to what follows, and for the two there is none, or one that
+    forgets the second.
+    """
+    if not op.num_operands() or plain_name(op) in _READ_NO_NUMBERS:
+        return False
+    ends = (op.operand_source(0), op.result(0))
+    return all(map(_is_tensor, ends)) and any(value.dtype != paddle.float32 for value in ends)
+
+
+def _is_tensor(value: Any) -> bool:
+    return bool(value.initialized()) and bool(value.is_dense_tensor_type())
+
+
 def is_unsafe(op: Any, has_items: set[int]) -> bool:
     """Whether this operation must not be placed. `has_items`: see `filled`."""
     name = plain_name(op)
+    # A pass joins it to the product, and forgets the activation between them.
+    if activates_again(op):
+        return True
     if name not in KNOWN:
         return False
     # Of nothing, kernels of oneDNN raise or end the process.
@@ -155,6 +182,8 @@ def is_unsafe(op: Any, has_items: set[int]) -> bool:
         return True
     # Kernels of oneDNN have no tensors without dims: they get one. Of more than six they raise.
     made = [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
+    if _has_no_kernel(op):
+        return True
     if not all(1 <= len(value.shape) <= _MOST_DIMS for value in (*plain, *made)):
         return True
     rule = UNSAFE.get(name)

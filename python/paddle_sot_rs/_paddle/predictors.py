@@ -7,7 +7,7 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._onednn.operators import KNOWN
+from paddle_sot_rs._onednn.operators import KNOWN, activates_again
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
@@ -19,17 +19,36 @@ from paddle_sot_rs._paddle.views import ASSIGN
 _QUANTISE = frozenset(("pd_op.quantize_linear", "pd_op.fake_quantize_dequantize_moving_average_abs_max"))
 # oneDNN's passes make one operation of these and of what is computed next, which kernels of other
 # dtypes than its own forget.
-_COMPUTE = frozenset(f"pd_op.{name}" for name in ("add", "subtract", "multiply", "divide", "matmul"))
-_JOINED = frozenset(
-    f"pd_op.{name}"
-    for name in (
-        *("abs", "clip", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "mish", "relu", "relu6", "scale"),
-        *("sigmoid", "silu", "sqrt", "squeeze", "swish", "tanh", "unsqueeze"),
-    )
-)
+_ACTIVATIONS = """
+    abs clip gelu hardsigmoid hardswish leaky_relu mish relu relu6 scale sigmoid silu sqrt squeeze swish tanh unsqueeze
+""".split()
+_FOLLOWERS = """
+    conv2d, conv3d, depthwise_conv2d, conv2d_transpose: add batch_norm builtin.combine
+    matmul: add transpose
+    add, subtract, multiply, divide, softplus, batch_norm:
+    scale: matmul
+    squeeze: transpose
+    transpose: matmul reshape unsqueeze
+"""
+# Of these only what is named is joined to them.
+_PLAIN_ONLY = "scale squeeze transpose".split()
+
+
+def _followers():
+    for line in _FOLLOWERS.strip().splitlines():
+        names, followers = line.split(":")
+        for name in names.strip().split(", "):
+            yield name, (*followers.split(), *(() if name in _PLAIN_ONLY else _ACTIVATIONS))
+
+
+_JOINED = dict(_followers())
+_CONVOLUTIONS = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm_".split()
+_BEFORE_A_SLOPE = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm matmul".split()
 _ONEDNN = (paddle.float32, paddle.bfloat16)
 _SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
 _PAD = "pd_op.pad"
+_NEAREST = "pd_op.nearest_interp"
+_PRELU = "pd_op.prelu"
 _SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
@@ -48,9 +67,12 @@ def prepare(block, inputs, outputs=()):
             _open(op, inputs[0])
         elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
             _open_scale(op, inputs[0])
-        elif op.name() == _PAD or _is_element(op) or op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS):
+        elif op.name() in (_PAD, _NEAREST) or _is_slope_of_two_dims(op) or _is_element(op) or _is_of_rows(op):
             # It is gone then, and has no blocks.
             _compute_in_doubles(op, outputs)
+            continue
+        elif op.name() == "pd_op.expand_as" and -1 in dims(op.result(0)):
+            _expand_to_shape(op, outputs)
             continue
         elif op.name() == "pd_op.gather" and _gathers_along_another(op):
             _select(op, outputs)
@@ -119,10 +141,10 @@ def _open_scale(op, given):
 
 
 def _compute_in_doubles(op, outputs):
-    """Rows that come and go, all of which may be empty, and `pad`: oneDNN's kernels fail, end the process or write
-    where they may not.
+    """Rows that come and go, all of which may be empty, `pad`, `prelu` and copies of the nearest: oneDNN's kernels
+    fail, end the process, or read and write where they may not.
 
-    Those take no doubles.
+    Those take no doubles, which hold what they are given.
     """
     result = op.result(0)
     if result.dtype not in _ONEDNN:
@@ -132,9 +154,14 @@ def _compute_in_doubles(op, outputs):
     if op.name() == _PAD:
         doubles = _C_ops.cast(given, paddle.float64)
         made = _C_ops.pad(doubles, op.attrs()["paddings"], op.operand_source(1))
+    elif op.name() == _PRELU:
+        # Products of two floats are exact.
+        operands = (_C_ops.cast(value, paddle.float64) for value in op.operands_source())
+        made = _C_ops.prelu(*operands, *(op.attrs()[name] for name in "data_format mode".split()))
+    elif op.name() == _NEAREST:
+        made = _nearest(op, _C_ops.cast(given, paddle.float64))
     elif op.name() == "pd_op.concat":
-        values = given.get_defining_op().operands_source()
-        made = _C_ops.concat([_C_ops.cast(value, paddle.float64) for value in values], op.operand_source(1))
+        made = _C_ops.concat([_C_ops.cast(value, paddle.float64) for value in _parts(op)], op.operand_source(1))
     else:
         attributes, ends = op.attrs(), (op.operand_source(1), op.operand_source(2))
         if _is_element(op):
@@ -146,6 +173,23 @@ def _compute_in_doubles(op, outputs):
             doubles = _C_ops.cast(given, paddle.float64)
             made = _C_ops.slice(doubles, attributes["axes"], *ends, attributes["infer_flags"], [])
     _take_place(op, _C_ops.cast(made, result.dtype), outputs)
+
+
+def _nearest(op, given):
+    """The same copies of another tensor. Paddle hands a list of scales on to no kernel of oneDNN."""
+    size, sizes, scale = (value if value.initialized() else None for value in op.operands_source()[1:])
+    if sizes is not None:
+        sizes = sizes.get_defining_op().operands_source()
+    attributes = op.attrs()
+    names = "data_format out_d out_h out_w scale interp_method align_corners align_mode"
+    return _C_ops.nearest_interp(given, size, sizes, scale, *(attributes[name] for name in names.split()))
+
+
+def _expand_to_shape(op, outputs):
+    """The kernel of `expand_as` leaves its result without a shape where that has no elements."""
+    given, like = op.operands_source()
+    pir.set_insertion_point(op)
+    _take_place(op, _C_ops.expand(given, _C_ops.shape64(like)), outputs)
 
 
 def _gathers_along_another(op):
@@ -163,6 +207,15 @@ def _select(op, outputs):
     _take_place(op, made, outputs)
 
 
+def _is_slope_of_two_dims(op):
+    """Whether it is a `prelu` that oneDNN's kernel reads behind the slope of."""
+    return op.name() == _PRELU and len(dims(op.operand_source(0))) < 3
+
+
+def _is_of_rows(op):
+    return op.name() in ("pd_op.concat", "pd_op.slice") and op.has_attr(ROWS)
+
+
 def _is_element(op):
     """Whether it takes one element: oneDNN's kernel answers with a dim of one."""
     return op.name() == "pd_op.slice" and op.result(0).is_dense_tensor_type() and not dims(op.result(0))
@@ -170,9 +223,36 @@ def _is_element(op):
 
 def _is_joined(op):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
-    if op.name() not in _COMPUTE or op.result(0).dtype in _ONEDNN:
+    name = _plain_name(op).removesuffix("_")
+    users = op.result(0).all_used_ops() if op.num_results() else []
+    if any(map(activates_again, users)):
+        return True
+    # The pass takes the slope for a float, which is a double: that ends the process.
+    if name in _BEFORE_A_SLOPE and any(user.name() == "pd_op.leaky_relu" for user in users):
+        return True
+    if op.name() == "pd_op.concat" and any(map(_is_of_convolution, _parts(op))):
+        followers = _ACTIVATIONS
+    elif name in _JOINED and op.result(0).dtype not in _ONEDNN:
+        followers = _JOINED[name]
+    else:
         return False
-    return not _JOINED.isdisjoint(user.name() for user in op.result(0).all_used_ops())
+    return any(_plain_name(user).removesuffix("_") in followers for user in users)
+
+
+def _parts(concat):
+    return concat.operand_source(0).get_defining_op().operands_source()
+
+
+def _is_of_convolution(value):
+    """Whether a convolution makes it, or what may become a part of one: the pass that joins an activation to several
+    of them takes none with a bias, and ends the process.
+    """
+    op = value.get_defining_op()
+    return op is not None and _plain_name(op) in _CONVOLUTIONS
+
+
+def _plain_name(op):
+    return op.name().removeprefix("pd_op.")
 
 
 def _written_over(block, outputs):
@@ -193,7 +273,7 @@ def _written_over(block, outputs):
 
 
 def _makes_alone(op):
-    if op.name().removeprefix("pd_op.") not in KNOWN or op.num_results() != 1:
+    if _plain_name(op) not in KNOWN or op.num_results() != 1:
         return False
     result = op.result(0)
     return result.is_dense_tensor_type() and result.dtype in _ONEDNN
@@ -216,7 +296,7 @@ def _alike(block):
 
 
 def _may_write(op):
-    name = op.name().removeprefix("pd_op.")
+    name = _plain_name(op)
     return name not in KNOWN and hasattr(_C_ops, f"{name}_")
 
 

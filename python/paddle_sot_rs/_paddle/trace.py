@@ -323,6 +323,8 @@ class Trace:
     def made(self, value):
         """The operations of the call that returned `value`, by name, attributes and number of operands.
 
+        Without parameters that become inputs there: a call that is a copy of an alike one has them in front.
+
         None where it is not known, and where they read dims at run time, or broadcast, and nothing computes with the
         -1 of open ones: who has written that knows of open dims.
         """
@@ -331,7 +333,8 @@ class Trace:
         start, end, computes = self.calls[value.id]
         if not self.known:
             self.known = list(with_inner(self.block.ops))
-        described = [_described(op) for op in self.known[start:end] if not op.has_attr(ROWS)]
+        computed = (op for op in self.known[start:end] if op.name() != DATA and not op.has_attr(ROWS))
+        described = [_described(op) for op in computed]
         reads_dims = any(name in _READ_DIMS for name, *_ in described)
         return None if reads_dims and not computes else described
 

@@ -3,11 +3,13 @@
 Files of `paddle.jit.save` have these faults.
 """
 
+import os
+
 import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
-from paddle import inference
+from paddle import inference, nn
 from paddle.nn import functional as F
 from paddle.static import InputSpec
 
@@ -15,7 +17,8 @@ pytestmark = pytest.mark.default_python
 
 
 def predicted(path, x, onednn):
-    config = inference.Config(f"{path}.json", "")
+    parameters = f"{path}.pdiparams"
+    config = inference.Config(f"{path}.json", parameters if os.path.exists(parameters) else "")
     config.disable_gpu()
     config.disable_glog_info()
     (config.enable_mkldnn if onednn else config.disable_mkldnn)()
@@ -39,6 +42,12 @@ def equals_eager(function, tmp_path, shapes):
 
 
 SHAPES = [(2, 3), (1, 2), (3, 1), (4, 4), (5, 6)]
+
+
+def doubles(x):
+    return x.astype("float64")
+
+
 # One operation is made of two, and the second is forgotten in dtypes that oneDNN has not.
 COMPUTES = {
     "difference": lambda x: x * abs(x.shape[0] - x.shape[1]),
@@ -48,6 +57,10 @@ COMPUTES = {
     "doubles": lambda x: F.relu(x.astype("float64") - 0.5) + F.gelu(x.astype("float64") * 2),
     "activations": lambda x: [f(x.astype("float64") * x) for f in (F.relu6, F.sigmoid, F.hardswish, F.mish, F.silu)],
     "product": lambda x: F.relu(x.astype("float64") @ x.astype("float64").T),
+    "product and sum": lambda x: doubles(x) @ doubles(x).T + 1.5 * doubles(x) @ doubles(x).T,
+    "product of multiples": lambda x: (doubles(x) * 0.5) @ (doubles(x) * 2).T,
+    "product of transposed": lambda x: (doubles(x)[None].transpose([0, 2, 1]) @ doubles(x)[None]).transpose([1, 0, 2]),
+    "softplus": lambda x: F.softplus(doubles(x)).tanh(),
 }
 
 
@@ -132,3 +145,122 @@ ELEMENTS = {
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_elements_have_no_dims(name, tmp_path):
     equals_eager(ELEMENTS[name], tmp_path, SHAPES)
+
+
+DTYPES = ("float64", "int64", "int32", "int8", "uint8", "bool")
+# One operation is made of two or three, for which there are kernels of floats alone.
+TRANSPOSED = {
+    "reshaped": lambda x: x.transpose([1, 0]).reshape([-1]),
+    "unsqueezed": lambda x: x.transpose([1, 0]).unsqueeze(0),
+    "squeezed": lambda x: x.unsqueeze(1).squeeze(1).transpose([1, 0]),
+    "shuffled": lambda x: (
+        paddle.stack([x, x, x, x]).reshape([1, 2, 2, *x.shape]).transpose([0, 2, 1, 3, 4]).flatten(1, 2)
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_tensors_of_dtypes_that_onednn_has_not(name, dtype, tmp_path):
+    equals_eager(lambda x: TRANSPOSED[name]((x * 9).abs().astype(dtype)), tmp_path, SHAPES)
+
+
+def test_channels_of_doubles_are_shuffled(tmp_path):
+    """The operation that is made of this takes doubles, and shuffles them otherwise."""
+
+    def function(x):
+        return F.channel_shuffle(paddle.arange(60, dtype="float64").reshape([1, 6, 2, 5]), 2) + x.sum().astype(
+            "float64"
+        )
+
+    equals_eager(function, tmp_path, SHAPES[:1])
+
+
+class Joined(nn.Layer):
+    """Two convolutions put together, with an activation behind them."""
+
+    def __init__(self, activation, bias, dtype="float32"):
+        super().__init__()
+        paddle.seed(0)
+        self.dtype, self.activation, parts = dtype, activation, nn.LayerList()
+        for _ in range(2):
+            convolution = nn.Conv2D(1, 2, 1, bias_attr=None if bias else False)
+            parts.append(nn.Sequential(convolution, nn.BatchNorm2D(2)) if bias is None else convolution)
+        self.parts = parts.to(dtype=dtype)
+        self.eval()
+
+    def forward(self, x):
+        x = x[None, None].astype(self.dtype)
+        return self.activation(paddle.concat([part(x) for part in self.parts], 1))
+
+
+@pytest.mark.parametrize("bias", [True, False, None])
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "sigmoid", "hardswish", "square"])
+def test_convolutions_that_are_put_together(name, bias, tmp_path):
+    """Convolutions with a bias the pass looked for in vain, and without one it ended the process with `leaky_relu`."""
+    activation = getattr(F, name, None) or getattr(paddle, name)
+    equals_eager(Joined(activation, bias), tmp_path, SHAPES)
+
+
+@pytest.mark.parametrize("bias", [True, None])
+def test_convolutions_of_doubles(bias, tmp_path):
+    equals_eager(Joined(F.relu, bias, "float64"), tmp_path, SHAPES)
+
+
+def test_batch_norm_of_doubles(tmp_path):
+    norm = nn.BatchNorm1D(3).to(dtype="float64")
+    norm.eval()
+    equals_eager(lambda x: F.relu(norm(x[:, :1].astype("float64").expand([-1, 3]))), tmp_path, SHAPES)
+
+
+COPIES = {
+    "factor": lambda x: F.interpolate(x[None, None], scale_factor=2),
+    "factors": lambda x: F.interpolate(x[None, None], scale_factor=[2.0, 1.5]) + 1,
+    "size": lambda x: F.interpolate(x[None, None], size=[7, 3]),
+    "of another": lambda x: F.interpolate(x[None, None], size=x[None, None].tile([1, 1, 2, 3]).shape[2:]),
+    "layer": lambda x: nn.UpsamplingNearest2D(scale_factor=2)(x[None, None] * 2),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_the_nearest(name, tmp_path):
+    """Paddle hands a list of factors on to no kernel of oneDNN: the program did not start."""
+    equals_eager(COPIES[name], tmp_path, SHAPES)
+
+
+class Activated(nn.Layer):
+    """A product or a convolution with activations behind it."""
+
+    def __init__(self, before, behind):
+        super().__init__()
+        paddle.seed(0)
+        self.before, self.behind = before, behind
+        self.linear, self.convolution, self.norm = nn.Linear(1, 4), nn.Conv2D(1, 20, 3, padding=1), nn.BatchNorm2D(20)
+        self.eval()
+
+    def forward(self, x):
+        if self.before == "linear":
+            return self.behind(self.linear(x.unsqueeze(-1)))
+        x = self.convolution(x[None, None])
+        return self.behind(self.norm(x) if self.before == "norm" else x).sum(1)
+
+
+BEHIND = {
+    "slope": F.leaky_relu,
+    "two": lambda x: F.relu(paddle.tanh(x)),
+    "multiples": lambda x: (x * 2.0) * -3.0,
+    "three": lambda x: F.hardswish(F.relu6(x)).abs(),
+}
+
+
+@pytest.mark.parametrize("before", ["linear", "convolution", "norm"])
+@pytest.mark.parametrize("name", BEHIND)
+def test_activations_behind_products_and_convolutions(name, before, tmp_path):
+    """Of two activations behind a product one was forgotten; a slope ended the process."""
+    equals_eager(Activated(before, BEHIND[name]), tmp_path, SHAPES)
+
+
+def test_a_slope_of_two_dims(tmp_path):
+    """oneDNN's kernel read behind it."""
+    slope = paddle.to_tensor([0.2])
+    equals_eager(lambda x: F.prelu(x @ x.T, slope) + F.prelu(x @ x.T * -1.0, slope), tmp_path, SHAPES)

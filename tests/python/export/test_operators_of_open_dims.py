@@ -129,3 +129,25 @@ def test_sizes_made_of_what_has_a_gradient(tmp_path):
     for size in (1, 4, 9):
         x = numbers([size])
         np.testing.assert_allclose(paddle.jit.load(prefix)(x).numpy(), spread(x).numpy(), rtol=1e-5)
+
+
+WITHOUT_ROWS = {
+    "where": lambda x: paddle.where(x > 0, x, -1.0),
+    "where, numbers alone": lambda x: paddle.where(x > 0, 1.0, -1.0),
+    "quotient": lambda x: 1 / x,
+    "row": lambda x: x.mean(0).zero_().expand_as(x),
+    "column": lambda x: x[:, :1].expand_as(x) * 2,
+    "in a branch": lambda x: paddle.where(x > 0, x, -1.0) if x.shape[1] > 2 else x,
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_ROWS)
+def test_files_take_no_rows(name, tmp_path):
+    """The kernel of `expand_as` forgets the shape of what has no elements."""
+    function, path = WITHOUT_ROWS[name], str(tmp_path / "f")
+    sot.save(function, path, input_spec=[InputSpec([None, None], "float32", "x")])
+    loaded = paddle.jit.load(path)
+    for shape in ([0, 3], [0, 1], [1, 3], [4, 3]):
+        x = paddle.arange(shape[0] * shape[1], dtype="float32").reshape(shape) - 2
+        assert loaded(x).numpy().tobytes() == function(x).numpy().tobytes()
+        assert loaded(x).shape == function(x).shape

@@ -5,6 +5,8 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 from paddle import nn
+from paddle.static import InputSpec
+from paddle.vision.ops import ConvNormActivation
 from paddle_sot_rs._paddle import alike_calls
 from paddle_sot_rs._paddle.gradients import alike_gradients
 
@@ -289,3 +291,31 @@ def test_calls_around_a_captured_loop():
     x, count = paddle.to_tensor(X), paddle.to_tensor(3)
     np.testing.assert_array_equal(looped(x, count).numpy(), call(x, count).numpy())
     assert (sot.stats(call).graphs, sot.stats(call).graph_breaks) == (1, [])
+
+
+class Convolutions(nn.Layer):
+    """Layers of Paddle's that make several operations with parameters: the second call is a copy of the first."""
+
+    def __init__(self):
+        super().__init__()
+        paddle.seed(0)
+        self.parts = nn.LayerList([ConvNormActivation(2, 2, 3) for _ in range(3)])
+
+    def forward(self, x):
+        for part in self.parts:
+            x = x + part(x)
+        return x
+
+
+def test_open_dims_stay_open_where_known_ones_make_copies(tmp_path):
+    """Calls with open dims are not copied, and their parameters become inputs between the operations."""
+    net = Convolutions()
+    net.eval()
+    call = sot.to_static(lambda x: net(x), min_graph_size=0)
+    for rows in (2, 3, 4, 5):
+        x = paddle.randn([rows, 2, 4, 4])
+        assert call(x).numpy().tobytes() == net(x).numpy().tobytes()
+    assert sot.stats(call).translations == 2
+    path = str(tmp_path / "net")
+    sot.save(net, path, input_spec=[InputSpec([None, 2, 4, 4], "float32", "x")])
+    assert paddle.jit.load(path)(x).numpy().tobytes() == net(x).numpy().tobytes()

@@ -74,6 +74,24 @@ def test_all_bits_are_those_of_eager_mode(scale, bits):
     assert sot.stats(translated).graph_breaks == []
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(("least", "most"), [(-128, 127), (-8, 7), (0, 255), (0, 15), (-1, 1)])
+def test_the_range_is_that_of_the_largest_number(least, most, bits):
+    """Kernels of eager mode do not look at the number of bits."""
+    named = ("quant_axis", 1, "bit_length", bits, "qmin", least, "qmax", most)
+    of_channels = (scales(1.5, 0.7, 1e-8), scales(3.0, 3.0, 3.0))
+
+    def function(x):
+        computed = (_legacy_C_ops.quantize_linear, _legacy_C_ops.dequantize_linear)
+        return [made(x, *of_channels, *named) for made in computed]
+
+    x = paddle.to_tensor(NUMBERS).reshape([4, 3])
+    translated = translate(function)
+    for ours, expected in zip(translated(x), function(x), strict=True):
+        assert ours.numpy().tobytes() == expected.numpy().tobytes()
+    assert (sot.stats(translated).graphs, sot.stats(translated).graph_breaks) == (1, [])
+
+
 @pytest.mark.parametrize("name", ["quanter", "dequanter", "dequanter along an axis"])
 def test_no_gradient_goes_through(name):
     layer = LAYERS[name]()
