@@ -65,3 +65,31 @@ def test_a_handler_takes_what_a_slice_raises():
         assert static(X, [1, 2, 3], step).tolist() == thinned(X, [1, 2, 3], step).tolist()
     record = sot.stats(static)
     assert not record.graph_breaks and not record.fallbacks, record
+
+
+def test_bounds_fail_before_values_are_taken():
+    def replaced(x, items, at):
+        taken = []
+        values = (taken.append(value) or value for value in "abc")
+        try:
+            items[at:] = values
+        except TypeError as error:
+            taken.append(error.args)
+        return x * 2, [*items, *taken, *values]
+
+    static = sot.to_static(replaced, min_graph_size=0)
+    for at in ("a", 1.5, 1, None):
+        given, other = [1, 2, 3], [1, 2, 3]
+        assert outcome(static, given, at) == outcome(replaced, other, at)
+        assert given == other
+    assert not sot.stats(static).fallbacks
+
+
+def test_bounds_fail_before_what_is_given_is_looked_at():
+    def assigned_a_number(x, items, at):
+        items[at:] = 5
+        return x * 2, items
+
+    static = sot.to_static(assigned_a_number, min_graph_size=0)
+    assert outcome(static, [1, 2], "a") == outcome(assigned_a_number, [1, 2], "a")
+    assert outcome(static, [1, 2], 1) == outcome(assigned_a_number, [1, 2], 1)

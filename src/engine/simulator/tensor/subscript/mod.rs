@@ -110,7 +110,6 @@ pub(in crate::simulator) fn set_slice(
     if !t.is_none(step) && t.const_int(step) != Some(1) {
         return t.stop(BreakId::ItemAssignment, "assignment to an extended slice");
     }
-    let values = crate::simulator::iterate::collect_fast(t, value)?;
     let Some(slice) = fold::to_object(t, key) else {
         return t.stop(BreakId::Subscript, "a slice that is not constant");
     };
@@ -119,6 +118,8 @@ pub(in crate::simulator) fn set_slice(
         Ok(bounds) => bounds.extract()?,
         Err(err) => return fold::raise_error(t, &err),
     };
+    // Behind the bounds: where those fail, nothing has been taken of an iterator.
+    let values = crate::simulator::iterate::collect_fast(t, value)?;
     // What the values come from may have changed the list meanwhile; its bounds stay those of
     // before.
     let Kind::List(items) = t.kind(list).clone() else {
