@@ -49,6 +49,22 @@ def test_a_recompile_is_an_error_that_names_the_guard():
     assert len(sot.stats(static).recompiles) == 1
 
 
+def test_a_recompile_of_a_function_that_runs_as_it_is_is_an_error():
+    def flat(x):
+        return x + 1 if x.ndim == 1 else x.reshape([-1]) + 2
+
+    static = sot.to_static(flat)
+    for _ in range(100):
+        static(ONE)
+    assert [reason.id for reason in sot.stats(static).fallbacks] == ["PSR0806"]
+    with sot.set_stance("fail_on_recompile"):
+        for _ in range(3):
+            assert static(ONE).tolist() == [2.0]
+            with pytest.raises(sot.RecompileError, match="flat would be translated again: x.ndim: 1 -> 2"):
+                static(TWO)
+    assert static(TWO).tolist() == [3.0] * 4
+
+
 def test_both_sides_of_a_branch_are_first_translations():
     def chosen(x):
         if x.sum() > 0:

@@ -19,6 +19,7 @@ use crate::translate::record;
 
 use super::Translated;
 use super::cache::Entry;
+use super::compile_lock::fails_on_recompile;
 use super::nesting::{self, Nested};
 
 /// Calls in a row that nothing more is asked of, at first.
@@ -199,6 +200,10 @@ impl Translated {
     {
         let mut known = lock(&self.unasked);
         if known.is_empty() || record::is_on() || nesting::is_too_deep() {
+            return false;
+        }
+        // Guards say whether it would be translated again.
+        if fails_on_recompile() {
             return false;
         }
         let Ok(paddle) = Paddle::get(py) else {
