@@ -40,7 +40,8 @@ class Fusion:
         (value, weight), bias = product.operands_source(), addition.operand_source(1)
         result = addition.result(0)
         pir.set_insertion_point(addition)
-        kind = (str(value.dtype), *raw_dims(result))
+        # A copy takes one value where the first took one: a product with itself is another kind.
+        kind = (value.id == weight.id, str(value.dtype), *raw_dims(result))
         if kind in self._first:
             first = self._first[kind]
             replaced = zip(first.operands_source(), (value, weight, bias), strict=True)
