@@ -20,6 +20,7 @@ from paddle_sot_rs._paddle.copied_operations import copied
 from paddle_sot_rs._paddle.gradients.alike_gradients import AlikeGradients
 from paddle_sot_rs._paddle.gradients.conditional_grads import ALWAYS, NEVER, Arrivals
 from paddle_sot_rs._paddle.gradients.higher_derivatives import RULES, TAKE_NONE, ZEROS_FIRST
+from paddle_sot_rs._paddle.gradients.unread_operands import apart
 from paddle_sot_rs._paddle.views import ASSIGN, PARTS, SHARES, is_view
 
 # Operations that have blocks, or change what they are given, need the general construction.
@@ -367,7 +368,7 @@ class _Backward:
             stops[1:] = [True], [True]
         if all(stop for values in stops for stop in values):
             return
-        read = [[self.shared.of(value) for value in values] for values in node.inputs]
+        read = apart(op, [[self.shared.of(value) for value in values] for values in node.inputs])
         made = [[self.shared.of(value) for value in values] for values in node.outputs]
         if rule is not None:
             answer = rule.gradients(op, read, made, given, stops)
