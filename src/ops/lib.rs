@@ -63,6 +63,16 @@ pub enum ShapeRule {
     Split,
     /// Several results, of `k` along `axis`.
     TopK,
+    /// Windows of a convolution, by channel, then by `stride`, `padding` and `dilation`.
+    Convolution,
+    /// Windows of a pool, by `kernel_size`, `stride`, `padding` and `ceil_mode`.
+    Pooled,
+    /// Those of a transposed convolution.
+    Turned,
+    /// What `size` says, or those of the tensor, times `scale_factor`.
+    Resized,
+    /// What `output_size` says, behind the channels.
+    PooledTo,
 }
 
 /// What a number becomes that is an argument, where it is a tensor in the graph.

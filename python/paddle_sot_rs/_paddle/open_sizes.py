@@ -5,10 +5,11 @@ import operator
 
 import paddle
 from paddle import _C_ops
+from paddle.base.libpaddle.pir import create_shaped_type
 from paddle.nn import functional
 
 from paddle_sot_rs._graph.control import check
-from paddle_sot_rs._paddle.value_patches import Value
+from paddle_sot_rs._paddle.value_patches import Value, dims
 
 
 def _with_open_diagonal(keeps):
@@ -42,7 +43,15 @@ def _with_sizes(function):
     @functools.wraps(function)
     def call(x, output_size, *args, **kwargs):
         one = (size.reshape([1]) if isinstance(size, Value) and size.ndim == 0 else size for size in output_size)
-        return function(x, list(one), *args, **kwargs)
+        result = function(x, list(one), *args, **kwargs)
+        if not args and kwargs.get("data_format", "NCHW") == "NCHW":
+            # Those that are known are, beside others.
+            made = dims(result)
+            known = [
+                made[at] if size is None or isinstance(size, Value) else size for at, size in enumerate(output_size, 2)
+            ]
+            result.set_type(create_shaped_type(result.type(), [*made[:2], *known]))
+        return result
 
     return call
 

@@ -9,23 +9,31 @@ use crate::Unlike;
 pub(super) const ROWS: Rows = &[
     (
         "adaptive_avg_pool1d",
-        &[NeverFails, Shape(Batch), WholeFrom(1)],
+        &[NeverFails, Shape(PooledTo), WholeFrom(1)],
     ),
     (
         "adaptive_avg_pool2d",
-        &[NeverFails, Shape(Batch), MayHaveUnknownDims, WholeFrom(1)],
+        &[
+            NeverFails,
+            Shape(PooledTo),
+            MayHaveUnknownDims,
+            WholeFrom(1),
+        ],
     ),
-    ("adaptive_avg_pool3d", &[NeverFails, WholeFrom(1)]),
+    (
+        "adaptive_avg_pool3d",
+        &[NeverFails, WholeFrom(1), Shape(PooledTo)],
+    ),
     ("adaptive_max_pool1d", &[NeverFails, WholeFrom(1)]),
     (
         "adaptive_max_pool2d",
-        &[NeverFails, Shape(Batch), WholeFrom(1)],
+        &[NeverFails, Shape(PooledTo), WholeFrom(1)],
     ),
     ("adaptive_max_pool3d", &[NeverFails, WholeFrom(1)]),
-    ("avg_pool1d", &[NeverFails, Shape(Batch)]),
-    ("avg_pool2d", &[NeverFails, Shape(Batch)]),
-    ("avg_pool3d", &[NeverFails]),
-    ("batch_norm", &[ForgetsResult, NeverFails, Shape(Batch)]),
+    ("avg_pool1d", &[NeverFails, Shape(Pooled)]),
+    ("avg_pool2d", &[NeverFails, Shape(Pooled)]),
+    ("avg_pool3d", &[NeverFails, Shape(Pooled)]),
+    ("batch_norm", &[ForgetsResult, NeverFails, Shape(Same)]),
     ("binary_cross_entropy_with_logits", &[NeverFails]),
     ("celu", &[NeverFails]),
     (
@@ -33,7 +41,7 @@ pub(super) const ROWS: Rows = &[
         &[
             ForgetsResult,
             NeverFails,
-            Shape(Batch),
+            Shape(Convolution),
             Differs(
                 2,
                 "bias",
@@ -48,7 +56,7 @@ pub(super) const ROWS: Rows = &[
         &[
             ForgetsResult,
             NeverFails,
-            Shape(Batch),
+            Shape(Convolution),
             Differs(
                 2,
                 "bias",
@@ -66,7 +74,7 @@ pub(super) const ROWS: Rows = &[
         &[
             ForgetsResult,
             NeverFails,
-            Shape(Batch),
+            Shape(Convolution),
             Differs(
                 2,
                 "bias",
@@ -118,16 +126,16 @@ pub(super) const ROWS: Rows = &[
     ),
     ("embedding", &[Shape(Leading), SelectsRows]),
     ("gelu", &[NeverFails, Shape(Same), ProgramCall]),
-    ("group_norm", &[NeverFails, Shape(Batch)]),
+    ("group_norm", &[NeverFails, Shape(Same)]),
     ("hardsigmoid", &[NeverFails, Shape(Same), ProgramCall]),
     ("hardswish", &[NeverFails, Shape(Same), ProgramCall]),
     ("hardtanh", &[ForgetsResult, NeverFails, InPlaceCopies]),
-    ("instance_norm", &[NeverFails, Shape(Batch)]),
+    ("instance_norm", &[NeverFails, Shape(Same)]),
     (
         "interpolate",
         &[
             NeverFailsAlone,
-            Shape(Batch),
+            Shape(Resized),
             MayHaveUnknownDims,
             WholeInLists,
             Differs(
@@ -158,9 +166,9 @@ pub(super) const ROWS: Rows = &[
     ("linear", &[ForgetsResult, NeverFails, Shape(Leading)]),
     ("log_sigmoid", &[NeverFails]),
     ("log_softmax", &[NeverFails, Shape(Same)]),
-    ("max_pool1d", &[NeverFails, Shape(Batch)]),
-    ("max_pool2d", &[NeverFails, Shape(Batch)]),
-    ("max_pool3d", &[NeverFails]),
+    ("max_pool1d", &[NeverFails, Shape(Pooled)]),
+    ("max_pool2d", &[NeverFails, Shape(Pooled)]),
+    ("max_pool3d", &[NeverFails, Shape(Pooled)]),
     ("mish", &[NeverFails, Shape(Same)]),
     ("mse_loss", &[NeverFails]),
     ("normalize", &[NeverFails]),
@@ -196,7 +204,7 @@ pub(super) const ROWS: Rows = &[
         "upsample",
         &[
             NeverFailsAlone,
-            Shape(Batch),
+            Shape(Resized),
             MayHaveUnknownDims,
             WholeInLists,
             Differs(

@@ -354,7 +354,7 @@ fn number(t: &mut Tracer<'_>, id: VarId, ordered: &mut Vec<Ordered>) -> Option<N
 }
 
 /// What the number is in this call.
-fn now(t: &Tracer<'_>, number: &Number) -> Option<Value> {
+pub fn now(t: &Tracer<'_>, number: &Number) -> Option<Value> {
     number.value(t.py, &mut |place: &TrackerRef, dim| match dim {
         None => Value::of(t.options.varies.numbers.get(place)?.bind(t.py)),
         Some(dim) => {

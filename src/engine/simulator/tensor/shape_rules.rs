@@ -2,18 +2,19 @@
 //! operations, whose shapes are simple. Guards then compute what the code compares.
 
 mod sizes;
+mod windows;
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::bytecode::BinOp;
+use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, Callee, DType, Statement, SymbolId, SymbolKind};
 use crate::ops::{FULL, ShapeRule, shape_rule};
 use crate::tracker::number::Number;
 use crate::tracker::{Tracker, TrackerRef};
 
-use crate::simulator::{Tracer, provenance};
+use crate::simulator::{Tracer, dynamic_scalar, provenance};
 
 /// Statements that are looked at for one dim.
 const FUEL: usize = 256;
@@ -87,6 +88,11 @@ fn by_rule(
         ShapeRule::Tile => s.tiled(it, at),
         ShapeRule::Split => s.part(it, result, at),
         ShapeRule::TopK => s.highest(it, at),
+        ShapeRule::Convolution => s.convolution(it, at),
+        ShapeRule::Pooled => s.pooled(it, at),
+        ShapeRule::Turned => s.turned(it, at),
+        ShapeRule::Resized => s.resized(it, at),
+        ShapeRule::PooledTo => s.pooled_to(it, at),
     }
 }
 
@@ -183,7 +189,7 @@ impl<'a, 'py> Search<'a, 'py> {
         shape_rule(name)
     }
 
-    fn layer(&self, symbol: SymbolId) -> Option<Bound<'_, PyAny>> {
+    fn layer(&self, symbol: SymbolId) -> Option<Bound<'py, PyAny>> {
         match self.t.graph.sir.kind(symbol) {
             SymbolKind::Layer(layer) => Some(layer.bind(self.t.py)),
             SymbolKind::Tensor(_) => None,
@@ -254,11 +260,20 @@ impl<'a, 'py> Search<'a, 'py> {
                 continue;
             }
             match &found {
-                Some(known) if *known != dim => return None,
+                Some(known) if *known != dim => self.are_equal(known.clone(), dim)?,
                 _ => found = Some(dim),
             }
         }
         found
+    }
+
+    /// Both are the same in this call, and have to be in others.
+    fn are_equal(&mut self, one: Number, other: Number) -> Option<()> {
+        let now = |number| dynamic_scalar::now(self.t, number);
+        now(&one)?.compare(CmpOp::Eq, now(&other)?)?.then_some(())?;
+        self.ordered.push((one.clone(), other.clone()));
+        self.ordered.push((other, one));
+        Some(())
     }
 
     fn matmul(&mut self, it: &Statement, at: usize) -> Option<Number> {
@@ -322,21 +337,6 @@ impl<'a, 'py> Search<'a, 'py> {
     }
 
     /// Dims in front of those that are flattened.
-    fn flatten(&mut self, it: &Statement, at: usize) -> Option<Number> {
-        let x = self.tensor(it, 0, &["x", "input"])?;
-        let start = match &it.callee {
-            Callee::Layer(symbol) => {
-                let axis = self.layer(*symbol)?.getattr("start_axis").ok()?;
-                axis.extract().ok()?
-            }
-            Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => {
-                argument(it, 1, &["start_axis"]).map_or(Some(0), |axis| self.whole(axis))?
-            }
-        };
-        ((at as i64) < start).then_some(())?;
-        self.dim(x, at)
-    }
-
     fn transpose(&mut self, it: &Statement, at: usize) -> Option<Number> {
         let x = self.tensor(it, 0, &["x"])?;
         let order = items(argument(it, 1, &["perm"])?)?;
@@ -404,9 +404,12 @@ impl<'a, 'py> Search<'a, 'py> {
     /// The length of `[start:stop]` of something of length `len`.
     fn sliced(&mut self, [start, stop, step]: &[Arg; 3], len: Number) -> Option<Number> {
         let py = self.t.py;
-        if !is_none(py, step) && self.whole(step)? != 1 {
-            return None;
-        }
+        let step = if is_none(py, step) {
+            1
+        } else {
+            self.whole(step)?
+        };
+        (step > 0).then_some(())?;
         let mut end = |arg: &Arg, default: Number| {
             if let Arg::Symbol(symbol) = arg {
                 return self.number(*symbol);
@@ -428,7 +431,7 @@ impl<'a, 'py> Search<'a, 'py> {
         self.ordered.push((Number::Int(0), start.clone()));
         self.ordered.push((start.clone(), stop.clone()));
         self.ordered.push((stop.clone(), len));
-        Some(Number::Made(BinOp::Sub, Arc::new(stop), Arc::new(start)))
+        Some(sizes::in_steps(sizes::made(BinOp::Sub, stop, start), step))
     }
 
     fn item_of_shape(&mut self, it: &Statement) -> Option<(SymbolId, usize)> {

@@ -2,25 +2,36 @@
 
 use std::sync::Arc;
 
+use pyo3::prelude::*;
+
 use crate::bytecode::BinOp;
-use crate::graph::{Arg, Statement, SymbolId};
+use crate::graph::{Arg, Callee, Statement, SymbolId};
 use crate::tracker::number::Number;
 
 use super::{Search, argument, is_none, items};
 
-const X: &[&str] = &["x", "input"];
+pub(super) const X: &[&str] = &["x", "input"];
 const AXIS: &[&str] = &["axis", "dim"];
 
 /// A size that follows from the others.
 const REST: Number = Number::Int(-1);
 
-fn made(op: BinOp, a: Number, b: Number) -> Number {
+pub(super) fn made(op: BinOp, a: Number, b: Number) -> Number {
     Number::Made(op, Arc::new(a), Arc::new(b))
+}
+
+/// Every so manieth of them, the first one too.
+pub(super) fn in_steps(many: Number, step: i64) -> Number {
+    if step == 1 {
+        return many;
+    }
+    let up = made(BinOp::Add, many, Number::Int(step - 1));
+    made(BinOp::FloorDiv, up, Number::Int(step))
 }
 
 impl Search<'_, '_> {
     /// A size, or another whole number: known, or made of dims.
-    fn size(&mut self, arg: &Arg) -> Option<Number> {
+    pub(super) fn size(&mut self, arg: &Arg) -> Option<Number> {
         match arg.as_symbol() {
             Some(symbol) => self.number(symbol),
             None => self.whole(arg).map(Number::Int),
@@ -32,6 +43,41 @@ impl Search<'_, '_> {
         let axes = items(arg).unwrap_or(std::slice::from_ref(arg));
         let axes = axes.iter().map(|axis| self.axis(Some(axis), 0, rank));
         axes.collect()
+    }
+
+    pub(super) fn flatten(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, X)?;
+        let rank = self.rank(x)?;
+        let (start, stop) = match &it.callee {
+            Callee::Layer(symbol) => {
+                let layer = self.layer(*symbol)?;
+                let axis = |name: &str| layer.getattr(name).ok()?.extract::<i64>().ok();
+                (axis("start_axis")?, axis("stop_axis")?)
+            }
+            Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => {
+                let axis = |at, name| argument(it, at, &[name]);
+                let known =
+                    |axis: Option<&Arg>, other| axis.map_or(Some(other), |it| self.whole(it));
+                (
+                    known(axis(1, "start_axis"), 0)?,
+                    known(axis(2, "stop_axis"), -1)?,
+                )
+            }
+        };
+        let place = |axis: i64| usize::try_from(if axis < 0 { axis + rank as i64 } else { axis });
+        let (start, stop) = (place(start).ok()?, place(stop).ok()?);
+        (start <= stop && stop < rank).then_some(())?;
+        if at < start {
+            return self.dim(x, at);
+        }
+        if at > start {
+            return self.dim(x, at + stop - start);
+        }
+        let mut all = self.dim(x, start)?;
+        for axis in start + 1..=stop {
+            all = made(BinOp::Mul, all, self.dim(x, axis)?);
+        }
+        Some(all)
     }
 
     pub(super) fn reversed(&mut self, it: &Statement, at: usize) -> Option<Number> {
@@ -87,11 +133,7 @@ impl Search<'_, '_> {
         }
         self.ordered.push((start.clone(), end.clone()));
         let many = made(BinOp::Sub, end, start);
-        if step == 1 {
-            return Some(many);
-        }
-        let up = made(BinOp::Add, many, Number::Int(step - 1));
-        Some(made(BinOp::FloorDiv, up, Number::Int(step)))
+        Some(in_steps(many, step))
     }
 
     pub(super) fn made_of_sizes(&mut self, it: &Statement, at: usize) -> Option<Number> {
