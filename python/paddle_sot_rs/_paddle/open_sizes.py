@@ -9,6 +9,7 @@ from paddle.base.libpaddle.pir import create_shaped_type
 from paddle.nn import functional
 
 from paddle_sot_rs._graph.control import check
+from paddle_sot_rs._paddle.runnable import DATA_FORMAT
 from paddle_sot_rs._paddle.value_patches import Value, dims
 
 
@@ -44,7 +45,7 @@ def _with_sizes(function):
     def call(x, output_size, *args, **kwargs):
         one = (size.reshape([1]) if isinstance(size, Value) and size.ndim == 0 else size for size in output_size)
         result = function(x, list(one), *args, **kwargs)
-        if not args and kwargs.get("data_format", "NCHW") == "NCHW":
+        if not args and kwargs.get(DATA_FORMAT, "NCHW") == "NCHW":
             # Those that are known are, beside others.
             made = dims(result)
             known = [
@@ -245,7 +246,7 @@ _UNSHUFFLES = {id(functional.pixel_unshuffle), id(_C_ops.pixel_unshuffle)}
 def _is_open_image(args, kwargs):
     """Whether the operator would take it with known dims, and some are open."""
     x, step, *layout = list(args) + [None] * (2 - len(args))
-    layout = layout[0] if layout else kwargs.get("data_format", "NCHW")
+    layout = layout[0] if layout else kwargs.get(DATA_FORMAT, "NCHW")
     fits = isinstance(x, Value) and x.ndim == 4 and type(step) is int and step > 0
     return fits and layout in ("NCHW", "NHWC") and any(dim < 0 for dim in x.shape[1:])
 

@@ -33,7 +33,7 @@ class Fusion:
         places = {op.id(): at for at, op in enumerate(operations)} if writes else {}
         for op in operations:
             if op.name() == _PRODUCT and (addition := _addition(op)) is not None:
-                # The product moves to the sum, where a step may have given what it takes other numbers.
+                # The product moves to the sum, where a step may have written to what it takes.
                 if any(places[op.id()] < at < places[addition.id()] for at in writes):
                     continue
                 self._fuse(block, op, addition)

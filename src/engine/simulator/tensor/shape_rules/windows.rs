@@ -13,6 +13,9 @@ use super::{Search, argument, items};
 /// Channels come first in formats that begin so.
 const CHANNELS_FIRST: &str = "NC";
 
+/// Modes in which a convolution pads by itself what it goes over.
+const FILLED: [&str; 3] = ["reflect", "replicate", "circular"];
+
 /// Where a parameter is: an attribute of the layer, or an argument of the function in this place
 /// (`NAMED`: by its name alone) with this name.
 struct Parameter<'a> {
@@ -161,7 +164,7 @@ impl<'py> Search<'_, 'py> {
             Callee::Layer(symbol) => {
                 let layer = self.layer(*symbol)?;
                 let mode: String = layer.getattr("_padding_mode").ok()?.extract().ok()?;
-                (mode == "zeros").then_some(())?;
+                (!FILLED.contains(&&*mode)).then_some(())?;
                 let sizes: Vec<i64> = layer.getattr("_kernel_size").ok()?.extract().ok()?;
                 *sizes.get(place.0)?
             }
