@@ -6,6 +6,8 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from paddle import _C_ops
+from paddle_sot_rs._paddle.passes import linears
 
 # What Paddle computes does not depend on the version of Python.
 pytestmark = pytest.mark.default_python
@@ -165,6 +167,24 @@ def test_gradients_of_gradients():
         return paddle.grad(y, x, create_graph=True)[0]
 
     is_equal(slope, numbers(4, 8), numbers(8, 6), numbers(6))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_what_is_written_in_between_stays_apart(count):
+    paddle.enable_static()
+    try:
+        program = paddle.static.Program()
+        with paddle.static.program_guard(program):
+            x, w, b, new = (paddle.static.data(f"v{at}", dims) for at, dims in enumerate([[4, 8], [8, 6], [6], [8, 6]]))
+            product = paddle.matmul(x, w)
+            if count:
+                product = product + b
+            _C_ops.assign_out_(new, w)
+            product = product + b
+        assert linears.Fusion().block(program.global_block()) == count
+        assert str(program).count(FUSED) == count
+    finally:
+        paddle.disable_static()
 
 
 def test_networks_train_equally():

@@ -9,6 +9,7 @@ from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle.copied_operations import all_copied
+from paddle_sot_rs._paddle.effects import written
 from paddle_sot_rs._paddle.value_patches import raw_dims
 
 _PRODUCT, _SUM, _GRADIENT = "pd_op.matmul", "pd_op.add", "pd_op.add_grad"
@@ -27,9 +28,15 @@ class Fusion:
 
     def block(self, block, end=None):
         """Fuses those in front of the operation at `end`; the answer is how many there were."""
-        count = 0
-        for op in block.ops[:end]:
+        count, operations = 0, block.ops[:end]
+        writes = [at for at, op in enumerate(operations) if _writes(op)]
+        places = {op.id(): at for at, op in enumerate(operations)} if writes else {}
+        for op in operations:
             if op.name() == _PRODUCT and (addition := _addition(op)) is not None:
+                # The product moves to the sum: a step may write what it takes before that.
+                behind = places.get(addition.id(), len(operations))
+                if any(places[op.id()] < at < behind for at in writes):
+                    continue
                 self._fuse(block, op, addition)
                 count += 1
         if count:
@@ -58,6 +65,11 @@ class Fusion:
         self.became[result.id] = fused
         block.remove_op(addition)
         block.remove_op(product)
+
+
+def _writes(op):
+    """Whether it writes to what may be a value or a weight: running statistics have one dim."""
+    return any(len(raw_dims(value)) > 1 for value in written(op))
 
 
 def _addition(product):
