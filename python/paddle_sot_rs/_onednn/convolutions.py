@@ -143,8 +143,11 @@ def _folded(convolution: Any, bias: Any, norm: Any) -> Any:
     given, weight = convolution.operands_source()
     mapping = pir.IrMapping()
     mapping.add(given, given)
-    mapping.add(weight, _C_ops.multiply(weight, _C_ops.reshape(factor, [-1, 1, 1, 1])))
+    mapping.add(weight, weight)
+    scaled = _C_ops.multiply(weight, _C_ops.reshape(factor, [-1, 1, 1, 1]))
     again = cloned(convolution, mapping)
+    # Not in the mapping: what it is given may be the weight, too.
+    again.operand(1).set_source(scaled)
     return _C_ops.add(again.result(0), _C_ops.reshape(moved, [1, -1, 1, 1]))
 
 

@@ -127,7 +127,7 @@ def _has_open_paddings(args, kwargs):
     computed = any(isinstance(size, Value) for size in pad)
     value = args[3] if len(args) > 3 else kwargs.get("value", 0.0)
     fits = 0 < x.ndim <= 5 and len(pad) <= 2 * x.ndim and len(pad) % 2 == 0
-    layout = args[4] if len(args) > 4 else kwargs.get("data_format")
+    layout = args[4] if len(args) > 4 else kwargs.get(DATA_FORMAT)
     if len(pad) == 2 * (x.ndim - 2):
         # Paddle's own function says what else is wrong.
         fits = x.ndim in (3, 4) and (layout is None or str(layout).upper() in _LAYOUTS[x.ndim])

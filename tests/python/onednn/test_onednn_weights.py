@@ -393,3 +393,25 @@ def test_transposed_convolutions(stride, groups, dilation, kernel):
                 network.bias.set_value(made(network.bias.shape, seed=seed))
     assert "not for" not in report(translated)
     assert sot.stats(translated).graph_breaks == []
+
+
+def test_a_filter_that_is_filtered_by_itself():
+    class Filters(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.weight = self.create_parameter([4, 4, 3, 3])
+            self.norm = nn.BatchNorm2D(4)
+            self.norm._mean.set_value(paddle.rand([4]))
+            self.norm._variance.set_value(paddle.rand([4]) + 0.5)
+
+        def forward(self, x):
+            filtered = nn.functional.conv2d(self.weight, self.weight, padding=1)
+            return self.norm(filtered) + self.norm(nn.functional.conv2d(x, self.weight, padding=1))
+
+    layer = Filters()
+    layer.eval()
+    static = sot.to_static(layer.forward, min_graph_size=0, backend="onednn")
+    with paddle.no_grad():
+        for _ in range(3):
+            x = paddle.rand([4, 4, 3, 3])
+            np.testing.assert_allclose(static(x).numpy(), Filters.forward(layer, x).numpy(), rtol=1e-4, atol=1e-5)

@@ -33,8 +33,9 @@ class Fusion:
         places = {op.id(): at for at, op in enumerate(operations)} if writes else {}
         for op in operations:
             if op.name() == _PRODUCT and (addition := _addition(op)) is not None:
-                # The product moves to the sum, where a step may have written to what it takes.
-                if any(places[op.id()] < at < places[addition.id()] for at in writes):
+                # The product moves to the sum: a step may write what it takes before that.
+                behind = places.get(addition.id(), len(operations))
+                if any(places[op.id()] < at < behind for at in writes):
                     continue
                 self._fuse(block, op, addition)
                 count += 1
