@@ -98,7 +98,7 @@ def prepare(block, inputs, outputs=()):
             _select(op, outputs)
             continue
         elif op.id() in written_over or _is_joined(op):
-            _keep_apart(op)
+            _keep_apart(op, outputs)
         for inner in blocks_of(op):
             prepare(inner, inputs)
             _hand_over_plainly(inner)
@@ -327,7 +327,7 @@ def _written_over(block, outputs):
 
     What oneDNN has made in plain layout is handed on without a copy, to each as if to the only one.
     """
-    candidates = [op for op in block.ops if any(map(_may_write, _users_of_floats(op)))]
+    candidates = [op for op in block.ops if any(map(_is_written, _tensors(op)))]
     if not candidates:
         return set()
     alike = _alike(block)
@@ -341,17 +341,12 @@ def _written_over(block, outputs):
     return found
 
 
-def _users_of_floats(op):
-    """What reads a tensor that a kernel of oneDNN makes, alone or as one of a list."""
+def _tensors(op):
+    """The tensors that a kernel of oneDNN makes, alone or in a list. A cast makes those of other dtypes too."""
     maker = op.operand_source(0).get_defining_op() if op.name() == "builtin.split" else op
     if maker is None or _plain_name(maker).removesuffix("_") not in KNOWN | ACTIVATIONS:
         return []
-    return [user for value in _floats(op) for user in value.all_used_ops()]
-
-
-def _floats(op):
-    results = (value for value in op.results() if value.initialized())
-    return [value for value in results if value.is_dense_tensor_type() and value.dtype in _ONEDNN]
+    return [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
 
 
 def _alike(block):
@@ -370,20 +365,21 @@ def _alike(block):
     return found
 
 
-def _may_write(op):
-    name = _plain_name(op)
-    return name not in KNOWN and hasattr(_C_ops, f"{name}_")
+def _is_written(value):
+    """Whether what uses it may write over it: an operation with such a form whose kernel is none of oneDNN's."""
+    names = (_plain_name(user).removesuffix("_") for user in value.all_used_ops())
+    return any((name not in KNOWN or value.dtype not in _ONEDNN) and hasattr(_C_ops, f"{name}_") for name in names)
 
 
-def _keep_apart(op):
+def _keep_apart(op, outputs):
     """A copy between each thing that this makes and what is computed next."""
     made = [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
     for result in made:
-        if not result.use_empty():
+        if not result.use_empty() or any(value.is_same(result) for value in outputs):
             pir.set_insertion_point_after(op)
             copy = _C_ops.assign(result)
             copy.stop_gradient = result.stop_gradient
-            result.replace_all_uses_with(copy)
+            _replace(result, copy, outputs)
             copy.get_defining_op().operand(0).set_source(result)
 
 

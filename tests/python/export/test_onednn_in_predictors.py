@@ -365,6 +365,19 @@ def test_results_that_others_read_are_not_written_over(name, tmp_path):
     equals_eager(function, tmp_path, [(2, 6), (1, 6), (5, 6)], [None, 6])
 
 
+CAST = {
+    "float64": lambda y: [y() * 2 + 1, y().abs(), y() * y(), (y() @ y().T).astype("float32"), y()],
+    "int64": lambda y: [y() + 1, y().clip(0), y() * 2, y()],
+    "int32": lambda y: [y() + 1, -y(), y().clip(0), y() - 3],
+}
+
+
+@pytest.mark.parametrize("name", CAST)
+def test_casts_that_others_read_are_not_written_over(name, tmp_path):
+    """A pass left one of alike ones."""
+    equals_eager(lambda x: CAST[name](lambda: x.astype(name)), tmp_path, [(2, 6), (1, 6), (5, 6)], [None, 6])
+
+
 @pytest.mark.parametrize("columns", [1, None])
 def test_products_of_columns_with_transposed_columns(columns, tmp_path):
     """The kernel read behind them."""
