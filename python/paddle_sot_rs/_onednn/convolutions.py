@@ -50,8 +50,8 @@ def _is_float(value: Any) -> bool:
 
 
 def is_closed_float(value: Any) -> bool:
-    """Whether it is a float32 tensor whose dims are known."""
-    return _is_float(value) and all(dim >= 0 for dim in value.shape)
+    """Whether it is a float32 tensor with elements whose dims are known."""
+    return _is_float(value) and all(dim > 0 for dim in value.shape)
 
 
 def convolutions(block: Any, steady: set[int], unknown: Unknown = frozenset()) -> list[Any]:

@@ -10,7 +10,17 @@ from paddle import _C_ops
 from paddle.base import core, framework
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._onednn.operators import KNOWN, activates_again, ends_a_product
+from paddle_sot_rs._onednn.operators import (
+    KNOWN,
+    activates_again,
+    ends_a_product,
+    is_cut_off,
+    is_flattened_otherwise,
+    misread,
+    norms_several_dims,
+    reads_behind_the_slope,
+    transposes_a_column,
+)
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
@@ -76,12 +86,15 @@ def _has_six_dims(op: Any) -> bool:
 
 
 def _prelu(op: Any) -> bool:
-    # Of two dims it reads behind the slope, of six it raises.
-    return len(op.operand_source(0).shape) < 3 or _has_six_dims(op)
+    # Of six dims it raises.
+    return reads_behind_the_slope(op) or _has_six_dims(op)
 
 
 def _layer_norm(op: Any) -> bool:
-    # A scale without a bias, or the other way round, is not looked at. Of six dims it raises.
+    # A scale without a bias, or the other way round, is not looked at.
+    # Of six dims, and over several, it raises.
+    if norms_several_dims(op):
+        return True
     return _has_six_dims(op) or op.operand_source(1).initialized() != op.operand_source(2).initialized()
 
 
@@ -122,6 +135,9 @@ UNSAFE = dict(
     prelu=_prelu,
     # Joined to a product, its slope is taken for a float, and is a double: that ends the process.
     leaky_relu=ends_a_product,
+    softplus=is_cut_off,
+    matmul=transposes_a_column,
+    transpose=is_flattened_otherwise,
     # Reorders, whatever dtype is asked for.
     cast=_makes_another_dtype,
     sum=_makes_another_dtype,
@@ -191,7 +207,8 @@ def is_unsafe(op: Any, has_items: set[int]) -> bool:
 
 
 def _copy_in_plain_layout(block: Any) -> None:
-    """`assign` copies what oneDNN has laid out as it lies, and forgets how."""
+    """`assign` copies what oneDNN has laid out as it lies, and forgets how. Products read it as it lies."""
+    plain: dict[int, Any] = {}
     for op in block.ops:
         value = op.operand_source(0) if op.name() == ASSIGN else None
         if value is not None and value.is_dense_tensor_type() and value.dtype == paddle.float32:
@@ -200,6 +217,12 @@ def _copy_in_plain_layout(block: Any) -> None:
             copy.stop_gradient = op.result(0).stop_gradient
             op.result(0).replace_all_uses_with(copy)
             block.remove_op(op)
+        for at in misread(op):
+            value = op.operand_source(at)
+            if value.id not in plain:
+                pir.set_insertion_point(op)
+                plain[value.id] = _C_ops.memcpy(value, 0)
+            op.operand(at).set_source(plain[value.id])
     pir.set_insertion_point_to_block_end(block)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 # They ask for no more than the name.
@@ -32,13 +33,111 @@ def _maker(op: Any) -> Any:
     return op.operand_source(0).get_defining_op() if op.num_operands() else None
 
 
+# The threshold of `softplus` from which on floats are those of none.
+_SAME_AS_NONE = 16
+# The fewest dims that `prelu` of oneDNN is right with.
+_SLOPE_DIMS = 4
+_CONVOLUTIONS = frozenset("conv2d conv2d_transpose conv2d_transpose_bias conv3d depthwise_conv2d".split())
+# Kernels of oneDNN whose results lie in the order of their dims. Others lay them out as an operand.
+_PLAIN = frozenset("fc flatten full fusion_gru gaussian matmul matmul_with_flatten reshape shape transpose".split())
+_KEEPS_LAYOUT = (KNOWN | ACTIVATIONS | frozenset("builtin.combine builtin.split dropout".split())) - _PLAIN
+_PRODUCT, _SUM, _TRANSPOSE, _PRELU, _SOFTPLUS, _LAYER_NORM = "matmul add transpose prelu softplus layer_norm".split()
+# Attributes of a product: whether the operands are transposed.
+TURNED = "transpose_x transpose_y".split()
+_FLATTENS = frozenset("flatten reshape".split())
+# The passes look through these: what they make of them and a product is a product.
+_RESHAPES = frozenset("reshape scale squeeze transpose unsqueeze".split())
+
+
+def _is_product(op: Any) -> bool:
+    """Whether it is a product, also one that is reshaped, or summed with something else."""
+    waiting, seen = [op], set[int]()
+    while waiting:
+        op = waiting.pop()
+        if op is None or op.id() in seen:
+            continue
+        seen.add(op.id())
+        name = _name(op)
+        if name == _PRODUCT:
+            return True
+        if name == _SUM:
+            waiting += [value.get_defining_op() for value in op.operands_source()]
+        elif name in _RESHAPES:
+            waiting.append(_maker(op))
+    return False
+
+
+def is_cut_off(op: Any) -> bool:
+    """Whether it is a `softplus` whose kernel of oneDNN differs: that has no threshold."""
+    return _name(op) == _SOFTPLUS and float(op.attrs()["threshold"]) < _SAME_AS_NONE
+
+
+def reads_behind_the_slope(op: Any) -> bool:
+    """Whether it is a `prelu` whose kernel of oneDNN lays out the slope as it is not."""
+    return _name(op) == _PRELU and len(op.operand_source(0).shape) < _SLOPE_DIMS
+
+
+def norms_several_dims(op: Any) -> bool:
+    """Whether it is a `layer_norm` of more than the last dim, which the kernel of oneDNN refuses."""
+    return _name(op) == _LAYER_NORM and op.attrs()["begin_norm_axis"] != len(op.operand_source(0).shape) - 1
+
+
+def _has_own_layout(value: Any) -> bool:
+    """Whether a convolution makes it, or what keeps the layout of one."""
+    waiting, seen = [value.get_defining_op()], set[int]()
+    while waiting:
+        op = waiting.pop()
+        if op is None or op.id() in seen:
+            continue
+        seen.add(op.id())
+        name = _name(op)
+        if name in _CONVOLUTIONS:
+            return True
+        if name in _KEEPS_LAYOUT:
+            waiting += [operand.get_defining_op() for operand in op.operands_source() if operand.initialized()]
+    return False
+
+
+def misread(op: Any) -> list[int]:
+    """The places of operands that a kernel of oneDNN takes for what lies in the order of its dims, and do not."""
+    if _name(op) != _PRODUCT:
+        return []
+    return [at for at, value in enumerate(op.operands_source()) if _has_own_layout(value)]
+
+
+def transposes_a_column(op: Any) -> bool:
+    """Whether it is a product of columns with rows that are columns too, or may be: its kernel reads behind those."""
+    if _name(op) != _PRODUCT or not op.attrs()[TURNED[1]]:
+        return False
+    shapes = [value.shape for value in op.operands_source()]
+    if min(map(len, shapes)) < 2:
+        return False
+    return max(shapes[0][-2 if op.attrs()[TURNED[0]] else -1], shapes[1][-1]) < 2
+
+
+def is_flattened_otherwise(op: Any) -> bool:
+    """Whether it is transposed, reshaped and multiplied: a pass makes one operation of the first two, whose dims the
+    product flattens as if they were those of the reshaped.
+    """
+    if _name(op) != _TRANSPOSE:
+        return False
+    return any(_multiplies(user) and not _ends_alike(op, user) for user in op.result(0).all_used_ops())
+
+
+def _multiplies(op: Any) -> bool:
+    return _name(op) in _FLATTENS and any(_name(user) == _PRODUCT for user in op.result(0).all_used_ops())
+
+
+def _ends_alike(transpose: Any, reshape: Any) -> bool:
+    """Whether the last dim of what is reshaped is what is flattened of the transposed."""
+    dims, made = transpose.result(0).shape, reshape.result(0).shape
+    last = dims[len(made) - 1 :]
+    return all(dim > 0 for dim in last) and math.prod(last) == made[-1]
+
+
 def ends_a_product(op: Any) -> bool:
-    """Whether it reads a product, or the sum of one and something else."""
-    maker = _maker(op)
-    if maker is not None and _name(maker) == "add":
-        makers = (value.get_defining_op() for value in maker.operands_source())
-        return any(it is not None and _name(it) == "matmul" for it in makers)
-    return maker is not None and _name(maker) == "matmul"
+    """Whether it reads a product: see `_is_product`."""
+    return _is_product(_maker(op))
 
 
 def activates_again(op: Any) -> bool:

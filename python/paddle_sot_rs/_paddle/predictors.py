@@ -7,7 +7,19 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
-from paddle_sot_rs._onednn.operators import KNOWN, activates_again
+from paddle_sot_rs._onednn.operators import (
+    ACTIVATIONS,
+    KNOWN,
+    TURNED,
+    activates_again,
+    ends_a_product,
+    is_cut_off,
+    is_flattened_otherwise,
+    misread,
+    norms_several_dims,
+    reads_behind_the_slope,
+    transposes_a_column,
+)
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
@@ -49,6 +61,9 @@ _SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
 _PAD = "pd_op.pad"
 _NEAREST = "pd_op.nearest_interp"
 _PRELU = "pd_op.prelu"
+_LAYER_NORM = "pd_op.layer_norm"
+_POOL = "pd_op.pool2d"
+_SOFTPLUS = "pd_op.softplus"
 _SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
@@ -61,13 +76,18 @@ def prepare(block, inputs, outputs=()):
     while customs := [op for op in block.ops if op.name() == CUSTOM]:
         for op in customs:
             _inline(op, outputs)
+    for op in filter(transposes_a_column, block.ops):
+        _transpose_before(op, outputs)
     written_over = _written_over(block, {value.id for value in outputs})
+    plain = {}
     for op in block.ops:
+        for at in misread(op):
+            _read_plainly(op, at, plain)
         if op.name() == "pd_op.if" and inputs and _is_constant(op.operand_source(0), {}):
             _open(op, inputs[0])
         elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
             _open_scale(op, inputs[0])
-        elif op.name() in (_PAD, _NEAREST) or _is_slope_of_two_dims(op) or _is_element(op) or _is_of_rows(op):
+        elif _has_no_kernel(op):
             # It is gone then, and has no blocks.
             _compute_in_doubles(op, outputs)
             continue
@@ -78,7 +98,7 @@ def prepare(block, inputs, outputs=()):
             _select(op, outputs)
             continue
         elif op.id() in written_over or _is_joined(op):
-            _keep_apart(op)
+            _keep_apart(op, outputs)
         for inner in blocks_of(op):
             prepare(inner, inputs)
             _hand_over_plainly(inner)
@@ -141,8 +161,11 @@ def _open_scale(op, given):
 
 
 def _compute_in_doubles(op, outputs):
-    """Rows that come and go, all of which may be empty, `pad`, `prelu` and copies of the nearest: oneDNN's kernels
-    fail, end the process, or read and write where they may not.
+    """Computes in doubles what oneDNN's kernels fail in, end the process in, differ in, or read and
+    write in where they may not.
+
+    Rows that come and go, all of which may be empty, `pad`, `prelu`, `softplus`, norms of several
+    dims, pooling to sizes that do not divide dims, and copies of the nearest.
 
     Those take no doubles, which hold what they are given.
     """
@@ -158,6 +181,21 @@ def _compute_in_doubles(op, outputs):
         # Products of two floats are exact.
         operands = (_C_ops.cast(value, paddle.float64) for value in op.operands_source())
         made = _C_ops.prelu(*operands, *(op.attrs()[name] for name in "data_format mode".split()))
+    elif op.name() == _LAYER_NORM:
+        attributes = op.attrs()
+        operands = (
+            _C_ops.cast(value, paddle.float64) if value.initialized() else None for value in op.operands_source()
+        )
+        made = _C_ops.layer_norm(*operands, attributes["epsilon"], attributes["begin_norm_axis"])
+    elif op.name() == _POOL:
+        names = (
+            "strides paddings ceil_mode exclusive data_format pooling_type global_pooling adaptive padding_algorithm"
+        )
+        doubles, sizes = _C_ops.cast(given, paddle.float64), op.operand_source(1)
+        made = _C_ops.pool2d(doubles, sizes, *(op.attrs()[name] for name in names.split()))
+    elif op.name() == _SOFTPLUS:
+        attributes = op.attrs()
+        made = _C_ops.softplus(_C_ops.cast(given, paddle.float64), attributes["beta"], attributes["threshold"])
     elif op.name() == _NEAREST:
         made = _nearest(op, _C_ops.cast(given, paddle.float64))
     elif op.name() == "pd_op.concat":
@@ -200,6 +238,16 @@ def _gathers_along_another(op):
     return known and len(dims(places)) == 1 and maker.attrs()["value"] % max(len(dims(x)), 1) != 0
 
 
+def _transpose_before(op, outputs):
+    """The product with what is transposed by itself. The copy keeps passes from putting the two together."""
+    x, y = op.operands_source()
+    pir.set_insertion_point(op)
+    *outer, rows, columns = range(len(dims(y)))
+    turned = _C_ops.assign(_C_ops.transpose(y, [*outer, columns, rows]))
+    made = _C_ops.matmul(x, turned, op.attrs()[TURNED[0]], False)
+    _take_place(op, made, outputs)
+
+
 def _select(op, outputs):
     x, places, axis = op.operands_source()
     pir.set_insertion_point(op)
@@ -207,9 +255,27 @@ def _select(op, outputs):
     _take_place(op, made, outputs)
 
 
-def _is_slope_of_two_dims(op):
-    """Whether it is a `prelu` that oneDNN's kernel reads behind the slope of."""
-    return op.name() == _PRELU and len(dims(op.operand_source(0))) < 3
+def _has_no_kernel(op):
+    """Whether it is computed in doubles: see there."""
+    differs = op.name() in (_PAD, _NEAREST) or reads_behind_the_slope(op) or is_cut_off(op)
+    differs = differs or op.name() == _POOL and _pools_unevenly(op)
+    return differs or _is_norm_alone(op) or _is_element(op) or _is_of_rows(op)
+
+
+def _pools_unevenly(op):
+    """Whether it pools to sizes of which one may not divide a dim: oneDNN's kernel pools others, or raises."""
+    attributes, sizes = op.attrs(), op.operand_source(1).get_defining_op()
+    if not attributes["adaptive"]:
+        return False
+    if sizes is None or "value" not in sizes.attrs():
+        return True
+    pairs = zip(dims(op.operand_source(0))[2:], sizes.attrs()["value"], strict=False)
+    return any(size != 1 and (dim < 0 or dim % size) for dim, size in pairs)
+
+
+def _is_norm_alone(op):
+    """Whether it norms several dims, and nothing reads the mean and the variance."""
+    return norms_several_dims(op) and all(value.use_empty() for value in op.results()[1:])
 
 
 def _is_of_rows(op):
@@ -225,10 +291,11 @@ def _is_joined(op):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
     name = _plain_name(op).removesuffix("_")
     users = op.result(0).all_used_ops() if op.num_results() else []
-    if any(map(activates_again, users)):
+    if is_flattened_otherwise(op) or any(map(activates_again, users)):
         return True
     # The pass takes the slope for a float, which is a double: that ends the process.
-    if name in _BEFORE_A_SLOPE and any(user.name() == "pd_op.leaky_relu" for user in users):
+    slopes = [user for user in users if user.name() == "pd_op.leaky_relu"]
+    if slopes and (name in _BEFORE_A_SLOPE or ends_a_product(slopes[0])):
         return True
     if op.name() == "pd_op.concat" and any(map(_is_of_convolution, _parts(op))):
         followers = _ACTIVATIONS
@@ -260,23 +327,26 @@ def _written_over(block, outputs):
 
     What oneDNN has made in plain layout is handed on without a copy, to each as if to the only one.
     """
-    candidates = [op for op in block.ops if _makes_alone(op) and any(map(_may_write, op.result(0).all_used_ops()))]
+    candidates = [op for op in block.ops if any(map(_is_written, _tensors(op)))]
     if not candidates:
         return set()
     alike = _alike(block)
     found = set()
     for op in candidates:
         group = alike.get(op.id(), [op])
-        if sum(len(one.result(0).all_used_ops()) + (one.result(0).id in outputs) for one in group) > 1:
-            found.update(one.id() for one in group)
+        for at in range(op.num_results()):
+            values = [one.result(at) for one in group if one.result(at).initialized()]
+            if sum(len(value.all_used_ops()) + (value.id in outputs) for value in values) > 1:
+                found.update(one.id() for one in group)
     return found
 
 
-def _makes_alone(op):
-    if _plain_name(op) not in KNOWN or op.num_results() != 1:
-        return False
-    result = op.result(0)
-    return result.is_dense_tensor_type() and result.dtype in _ONEDNN
+def _tensors(op):
+    """The tensors that a kernel of oneDNN makes, alone or in a list. A cast makes those of other dtypes too."""
+    maker = op.operand_source(0).get_defining_op() if op.name() == "builtin.split" else op
+    if maker is None or _plain_name(maker).removesuffix("_") not in KNOWN | ACTIVATIONS:
+        return []
+    return [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
 
 
 def _alike(block):
@@ -295,19 +365,40 @@ def _alike(block):
     return found
 
 
-def _may_write(op):
-    name = _plain_name(op)
-    return name not in KNOWN and hasattr(_C_ops, f"{name}_")
+def _is_written(value):
+    """Whether what uses it may write over it: an operation with such a form whose kernel is none of oneDNN's."""
+    names = (_plain_name(user).removesuffix("_") for user in value.all_used_ops())
+    return any((name not in KNOWN or value.dtype not in _ONEDNN) and hasattr(_C_ops, f"{name}_") for name in names)
 
 
-def _keep_apart(op):
-    """A copy between this and what is computed next."""
-    result = op.result(0)
-    pir.set_insertion_point_after(op)
-    copy = _C_ops.assign(result)
-    copy.stop_gradient = result.stop_gradient
-    result.replace_all_uses_with(copy)
-    copy.get_defining_op().operand(0).set_source(result)
+def _keep_apart(op, outputs):
+    """A copy between each thing that this makes and what is computed next."""
+    made = [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
+    for result in made:
+        if not result.use_empty() or any(value.is_same(result) for value in outputs):
+            pir.set_insertion_point_after(op)
+            copy = _C_ops.assign(result)
+            copy.stop_gradient = result.stop_gradient
+            _replace(result, copy, outputs)
+            copy.get_defining_op().operand(0).set_source(result)
+
+
+def _read_plainly(op, at, copies):
+    """Reads a copy of what it takes for what lies in the order of its dims.
+
+    There is one of each, behind what makes that: a later one would be made in place.
+    """
+    value = op.operand_source(at)
+    copy = copies.get(value.id)
+    if copy is None:
+        maker = value.get_defining_op()
+        if maker.get_parent_block() is op.get_parent_block():
+            pir.set_insertion_point_after(maker)
+        else:
+            pir.set_insertion_point(op)
+        copies[value.id] = copy = _C_ops.assign(value)
+        copy.stop_gradient = value.stop_gradient
+    op.operand(at).set_source(copy)
 
 
 def _given(op):

@@ -16,27 +16,37 @@ from paddle.static import InputSpec
 pytestmark = pytest.mark.default_python
 
 
-def predicted(path, x, onednn):
+def predictor(path, onednn):
+    """What runs a file, with one predictor for all calls."""
     parameters = f"{path}.pdiparams"
     config = inference.Config(f"{path}.json", parameters if os.path.exists(parameters) else "")
     config.disable_gpu()
     config.disable_glog_info()
     (config.enable_mkldnn if onednn else config.disable_mkldnn)()
     made = inference.create_predictor(config)
-    made.get_input_handle(made.get_input_names()[0]).copy_from_cpu(x.numpy())
-    made.run()
-    return [made.get_output_handle(name).copy_to_cpu() for name in made.get_output_names()]
+
+    def run(x):
+        made.get_input_handle(made.get_input_names()[0]).copy_from_cpu(x.numpy())
+        made.run()
+        return [made.get_output_handle(name).copy_to_cpu() for name in made.get_output_names()]
+
+    return run
 
 
-def equals_eager(function, tmp_path, shapes):
+def predicted(path, x, onednn):
+    return predictor(path, onednn)(x)
+
+
+def equals_eager(function, tmp_path, shapes, dims=(None, None)):
     path = str(tmp_path / "m")
-    sot.save(function, path, input_spec=[InputSpec([None, None], "float32", "x")])
-    for shape in shapes:
-        paddle.seed(sum(shape))
-        x = paddle.randn(shape)
-        expected = paddle.utils.flatten(function(x))
-        for onednn in (False, True):
-            for found, wanted in zip(predicted(path, x, onednn), expected, strict=True):
+    sot.save(function, path, input_spec=[InputSpec(list(dims), "float32", "x")])
+    for onednn in (False, True):
+        run = predictor(path, onednn)
+        for shape in shapes:
+            paddle.seed(sum(shape))
+            x = paddle.randn(shape)
+            expected = paddle.utils.flatten(function(x))
+            for found, wanted in zip(run(x), expected, strict=True):
                 assert found.shape == tuple(wanted.shape)
                 np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-5, atol=1e-6)
 
@@ -264,3 +274,125 @@ def test_a_slope_of_two_dims(tmp_path):
     """oneDNN's kernel read behind it."""
     slope = paddle.to_tensor([0.2])
     equals_eager(lambda x: F.prelu(x @ x.T, slope) + F.prelu(x @ x.T * -1.0, slope), tmp_path, SHAPES)
+
+
+@pytest.mark.parametrize("slopes", [[0.2], [0.1, 0.2, 0.3, 0.4]], ids=["one", "each channel"])
+def test_slopes_of_three_dims(slopes, tmp_path):
+    slope = paddle.to_tensor(slopes)
+    equals_eager(lambda x: F.prelu(paddle.stack([x * 2, x - 1, -x, x], 1), slope), tmp_path, SHAPES)
+
+
+@pytest.mark.parametrize("threshold", [1.0, 6.0, 20.0])
+def test_softplus_has_a_threshold(threshold, tmp_path):
+    equals_eager(lambda x: F.softplus(x * 9, 1.0, threshold) + F.softplus(x * x, 2.0, threshold), tmp_path, SHAPES)
+
+
+def products_of_convolutions():
+    paddle.seed(0)
+    first, second = nn.Conv2D(1, 3, 3, padding=1), nn.Conv2D(3, 3, 1)
+
+    def products(x):
+        y = F.relu(first(x[None, None]))
+        z = F.max_pool2d(second(y), 3, 1, 1)
+        parts = paddle.split(paddle.concat([y, z], 1), 2, 1)
+        return [
+            paddle.matmul(y, z, transpose_y=True),
+            y.transpose([0, 1, 3, 2]) @ z,
+            parts[0] @ x.T,
+            F.softmax(z) @ x.T,
+        ]
+
+    return products
+
+
+def test_products_of_convolutions(tmp_path):
+    """The kernel took the layout of a convolution for the plain one."""
+    equals_eager(products_of_convolutions(), tmp_path, SHAPES)
+
+
+def test_products_that_are_transposed_and_activated(tmp_path):
+    weight = paddle.to_tensor([[1.0, -2.0], [3.0, -0.5]])
+
+    def function(x):
+        y = (paddle.stack([x, -x], -1).unsqueeze(1) @ weight).transpose([0, 2, 1, 3]).reshape([1, -1, 2])
+        return [F.leaky_relu(y), F.leaky_relu(paddle.tanh(y)), F.relu(F.gelu(y)), F.hardswish(F.relu6(y)) * 2.0]
+
+    equals_eager(function, tmp_path, SHAPES)
+
+
+def test_windows_in_front_of_a_layer(tmp_path):
+    """What is transposed and reshaped became one operation, whose dims the layer took for its own."""
+    paddle.seed(0)
+    layer = nn.Linear(8, 24)
+
+    def function(x):
+        rows, height, width, channels = x.shape
+        x = x.reshape([rows, height // 2, 2, width // 2, 2, channels]).transpose([0, 1, 3, 2, 4, 5])
+        return layer(x.reshape([-1, 4, channels]))
+
+    equals_eager(function, tmp_path, [(2, 4, 6, 8), (1, 4, 6, 8)], [None, 4, 6, 8])
+
+
+def norm_of_several_dims():
+    paddle.seed(0)
+    convolution, norm = nn.Conv2D(1, 3, 3, padding=1), nn.LayerNorm([3, 4])
+    return lambda x: norm(convolution(paddle.concat([x[None, None]] * 4, 3)[..., :4]).transpose([0, 2, 1, 3]))
+
+
+def test_norms_of_several_dims(tmp_path):
+    equals_eager(norm_of_several_dims(), tmp_path, SHAPES)
+
+
+def batch_norm(x):
+    return F.batch_norm(x, paddle.zeros([6]), paddle.ones([6]), paddle.ones([6]), paddle.zeros([6]))
+
+
+READ_TWICE = {
+    "norm": lambda x: [F.layer_norm(x, 6)],
+    "batch norm": lambda x: [batch_norm(x)],
+    "parts": lambda x: paddle.split(x * 2, 2, 1),
+    "hardsigmoid": lambda x: [F.hardsigmoid(x @ paddle.eye(6), 0.3, 0.4)],
+}
+
+
+@pytest.mark.parametrize("name", READ_TWICE)
+def test_results_that_others_read_are_not_written_over(name, tmp_path):
+    def function(x):
+        made = READ_TWICE[name](x)
+        found = [[F.silu(y), F.hardtanh(y, -0.2, 0.5), paddle.abs(y), F.selu(y), y * 2] for y in made]
+        return sum(found, [])
+
+    equals_eager(function, tmp_path, [(2, 6), (1, 6), (5, 6)], [None, 6])
+
+
+CAST = {
+    "float64": lambda y: [y() * 2 + 1, y().abs(), y() * y(), (y() @ y().T).astype("float32"), y()],
+    "int64": lambda y: [y() + 1, y().clip(0), y() * 2, y()],
+    "int32": lambda y: [y() + 1, -y(), y().clip(0), y() - 3],
+}
+
+
+@pytest.mark.parametrize("name", CAST)
+def test_casts_that_others_read_are_not_written_over(name, tmp_path):
+    """A pass left one of alike ones."""
+    equals_eager(lambda x: CAST[name](lambda: x.astype(name)), tmp_path, [(2, 6), (1, 6), (5, 6)], [None, 6])
+
+
+@pytest.mark.parametrize("columns", [1, None])
+def test_products_of_columns_with_transposed_columns(columns, tmp_path):
+    """The kernel read behind them."""
+
+    def function(x):
+        x = x if columns is None else x[:, :columns]
+        y = paddle.stack([x, x * 2], 0)
+        products = [paddle.matmul(x, x + 1, transpose_y=True), paddle.matmul(y, y + 1, transpose_y=True)]
+        return [x @ x.T, F.relu(products[0]), F.leaky_relu(products[1]), F.hardswish(F.tanh(x @ x.T))]
+
+    equals_eager(function, tmp_path, [*SHAPES, (7, 1)])
+
+
+def test_pooling_to_sizes_that_do_not_divide_dims(tmp_path):
+    """With one open dim and one that is divided the kernel pooled others at a second size, or raised."""
+    layer = nn.Linear(8, 8)
+    shapes = [(2, 3, height, 8) for height in (8, 4, 12, 5)]
+    equals_eager(lambda x: layer(F.adaptive_avg_pool2d(x * 2.0, 8)), tmp_path, shapes, [None, 3, None, 8])

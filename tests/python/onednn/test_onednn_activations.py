@@ -34,11 +34,17 @@ def products(behind):
         "layer": lambda x: behind(linear(x)),
         "product": lambda x: behind(x @ x.T),
         "sum": lambda x: behind(x @ linear.weight[:, :4] + x),
+        "reshaped": lambda x: behind((x[None] @ linear.weight).transpose([0, 2, 1]).reshape([-1, 8])),
+        "heads": lambda x: behind(
+            (x.reshape([1, -1, 2, 2]).transpose([0, 2, 1, 3]) @ linear.weight[:2, :2])
+            .transpose([0, 2, 1, 3])
+            .reshape([1, -1, 4])
+        ),
     }
 
 
 @pytest.mark.parametrize("dims", [[3, 4], [None, 4]], ids=["known", "open"])
-@pytest.mark.parametrize("product", ["layer", "product", "sum"])
+@pytest.mark.parametrize("product", ["layer", "product", "sum", "reshaped", "heads"])
 @pytest.mark.parametrize("name", BEHIND)
 def test_each_activation_is_computed(name, product, dims):
     function = products(BEHIND[name])[product]

@@ -1,0 +1,115 @@
+"""Backend `onednn`: what reads a tensor that a kernel of oneDNN has laid out, and what has no kernel there."""
+
+import paddle
+import paddle_sot_rs as sot
+import pytest
+from paddle import nn
+from paddle.nn import functional as F
+from paddle.static import InputSpec
+
+pytestmark = pytest.mark.default_python
+
+if "onednn" not in sot.list_backends():
+    pytest.skip("no such backend", allow_module_level=True)
+
+OPTIONS = {"least_elements": 0}
+
+
+class Convolved(nn.Layer):
+    """What reads a convolution."""
+
+    def __init__(self, behind):
+        super().__init__()
+        paddle.seed(0)
+        self.convolution, self.linear, self.norm = nn.Conv2D(2, 3, 3, padding=1), nn.Linear(4, 4), nn.LayerNorm([3, 4])
+        self.transposed, self.behind = nn.Conv2DTranspose(3, 3, 2, stride=2), behind
+        self.eval()
+
+    def forward(self, x):
+        return self.behind(self, F.relu(self.convolution(x)))
+
+
+BEHIND = {
+    "product": lambda net, y: paddle.matmul(y, y, transpose_y=True),
+    "product of transposed": lambda net, y: y.transpose([0, 1, 3, 2]) @ y,
+    "layer": lambda net, y: net.linear(y),
+    "pooled": lambda net, y: net.linear(F.max_pool2d(y, 3, 1, 1)),
+    "sum": lambda net, y: net.linear(y + y.mean(1, keepdim=True)),
+    "put together": lambda net, y: net.linear(paddle.concat([y, y * 2], 1)),
+    "taken apart": lambda net, y: [net.linear(part) for part in paddle.split(y, 3, 1)],
+    "cut": lambda net, y: net.linear(y[:, 1:]),
+    "normed": lambda net, y: net.linear(F.layer_norm(y, 4)),
+    "unsqueezed": lambda net, y: net.linear((y + y * 2).unsqueeze(1)),
+    "activated": lambda net, y: net.linear(F.softmax(F.leaky_relu(y - 0.5), 1)),
+    "norm of several dims": lambda net, y: F.relu(net.norm(y.transpose([0, 2, 1, 3]))),
+    "transposed convolution": lambda net, y: F.relu(net.transposed(y)),
+}
+
+
+def check(function, dims, shapes):
+    with paddle.no_grad():
+        frozen = sot.freeze(function, [(InputSpec(dims, "float32"),)], options=OPTIONS)
+        for shape in shapes:
+            x = paddle.cos(paddle.arange(max(paddle.ones(shape).size, 0), dtype="float32")).reshape(shape)
+            found, expected = frozen(x), function(x)
+            pairs = zip(found, expected, strict=True) if isinstance(expected, list) else [(found, expected)]
+            for ours, wanted in pairs:
+                assert ours.shape == wanted.shape
+                assert ours.size == 0 or (ours - wanted).abs().max().item() < 1e-5
+    return frozen
+
+
+@pytest.mark.parametrize("dims", [[2, 2, 4, 4], [None, 2, None, 4]], ids=["known", "open"])
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_reads_a_convolution(name, dims):
+    """Products took its layout for the plain one; norms of several dims raised."""
+    frozen = check(Convolved(BEHIND[name]), dims, [(2, 2, 4, 4), (1, 2, 4, 4)])
+    assert frozen.report[0][0].startswith("oneDNN: ")
+
+
+@pytest.mark.parametrize("dims", [[0, 2, 4, 4], [None, 2, 4, 4]], ids=["known", "open"])
+def test_transposed_convolutions_take_no_rows(dims):
+    check(Convolved(BEHIND["transposed convolution"]), dims, [(0, 2, 4, 4)])
+
+
+@pytest.mark.parametrize("dims", [[2, 4, 6, 8], [None, 4, 6, 8]], ids=["known", "open"])
+def test_windows_in_front_of_a_layer(dims):
+    """What is transposed and reshaped became one operation, whose dims the layer took for its own."""
+    paddle.seed(0)
+    layer = nn.Linear(8, 24)
+
+    def function(x):
+        rows, height, width, channels = x.shape
+        x = x.reshape([rows, height // 2, 2, width // 2, 2, channels]).transpose([0, 1, 3, 2, 4, 5])
+        return layer(x.reshape([-1, 4, channels]))
+
+    check(function, dims, [(2, 4, 6, 8), (1, 4, 6, 8)])
+
+
+@pytest.mark.parametrize("dims", [[3, 4], [None, 4]], ids=["known", "open"])
+@pytest.mark.parametrize("threshold", [1.0, 6.0, 20.0])
+def test_softplus_has_a_threshold(threshold, dims):
+    def function(x):
+        return F.softplus(x * 9, 1.0, threshold) + F.softplus(x @ x.T, 2.0, threshold).sum()
+
+    check(function, dims, [(3, 4)])
+
+
+@pytest.mark.parametrize("dims", [[3, 4, 5], [None, 4, None]], ids=["known", "open"])
+@pytest.mark.parametrize("slopes", [[0.2], [0.1, 0.2, 0.3, 0.4]], ids=["one", "each channel"])
+def test_slopes_of_three_dims(slopes, dims):
+    """The kernel of oneDNN read behind a single one."""
+    slope = paddle.to_tensor(slopes)
+    for _ in range(8):
+        check(lambda x: F.prelu(x * 2.0 - 1.0, slope), dims, [(3, 4, 5), (1, 4, 5)])
+
+
+@pytest.mark.parametrize("dims", [[5, 1], [None, 1], [None, None]], ids=["known", "open rows", "open"])
+def test_products_of_columns_with_transposed_columns(dims):
+    """The kernel of oneDNN read behind them."""
+
+    def function(x):
+        y = paddle.stack([x, x * 2], 0)
+        return [x @ x.T, paddle.matmul(x, x + 1, transpose_y=True), paddle.matmul(y, y + 1, transpose_y=True)]
+
+    check(function, dims, [(5, 1), (5, 1)])
