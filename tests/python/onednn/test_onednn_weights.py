@@ -19,6 +19,12 @@ from paddle import nn
 pytestmark = pytest.mark.default_python
 
 
+@pytest.fixture(autouse=True)
+def seeded():
+    """A result near 0 may be off by more than its own digits: with other weights one in 4,000 is."""
+    paddle.seed(0)
+
+
 class Block(nn.Layer):
     """More weights than are compared before a run (256 KiB), with a residual connection."""
 
