@@ -18,6 +18,7 @@ from paddle_sot_rs._onednn.operators import (
     is_flattened_otherwise,
     misread,
     norms_several_dims,
+    plain_name,
     reads_behind_the_slope,
     transposes_a_column,
 )
@@ -160,11 +161,6 @@ def _layouts(block: Any) -> set[str]:
     return {layout for layout in named if layout not in ("", "AnyLayout")}
 
 
-def plain_name(op: Any) -> str:
-    """The name, without where it is from and whether it writes over its operand."""
-    return str(op.name()).removeprefix("pd_op.").removesuffix("_")
-
-
 def _has_no_kernel(op: Any) -> bool:
     """Whether it computes with another dtype than oneDNN.
 
@@ -193,11 +189,11 @@ def is_unsafe(op: Any, has_items: set[int]) -> bool:
     values = (value for value in (*op.operands_source(), *op.results()) if value.initialized())
     if any(value.id not in has_items for value in values):
         return True
-    plain = [value for value in op.operands_source() if value.initialized() and value.is_dense_tensor_type()]
+    plain = list(filter(_is_tensor, op.operands_source()))
     if any(value.dtype in _OTHERWISE for value in plain):
         return True
     # Kernels of oneDNN have no tensors without dims: they get one. Of more than six they raise.
-    made = [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
+    made = list(filter(_is_tensor, op.results()))
     if _has_no_kernel(op):
         return True
     if not all(1 <= len(value.shape) <= _MOST_DIMS for value in (*plain, *made)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 # They ask for no more than the name.
@@ -24,7 +25,8 @@ ACTIVATIONS = frozenset(
 )
 
 
-def _name(op: Any) -> str:
+def plain_name(op: Any) -> str:
+    """The name, without where it is from and whether it writes over its operand."""
     return str(op.name()).removeprefix("pd_op.").removesuffix("_")
 
 
@@ -49,65 +51,64 @@ _FLATTENS = frozenset("flatten reshape".split())
 _RESHAPES = frozenset("reshape scale squeeze transpose unsqueeze".split())
 
 
-def _is_product(op: Any) -> bool:
-    """Whether it is a product, also one that is reshaped, or summed with something else."""
+def _reached(op: Any, operands: Callable[[Any], Sequence[Any]]) -> Iterator[Any]:
+    """The operation and those behind it, each once. `operands`: through which of them it goes on."""
     waiting, seen = [op], set[int]()
     while waiting:
         op = waiting.pop()
         if op is None or op.id() in seen:
             continue
         seen.add(op.id())
-        name = _name(op)
-        if name == _PRODUCT:
-            return True
-        if name == _SUM:
-            waiting += [value.get_defining_op() for value in op.operands_source()]
-        elif name in _RESHAPES:
-            waiting.append(_maker(op))
-    return False
+        yield op
+        waiting += [value.get_defining_op() for value in operands(op) if value.initialized()]
+
+
+def _summed_or_reshaped(op: Any) -> Sequence[Any]:
+    name = plain_name(op)
+    if name == _SUM:
+        return tuple(op.operands_source())
+    return (op.operand_source(0),) if name in _RESHAPES else ()
+
+
+def _is_product(op: Any) -> bool:
+    """Whether it is a product, also one that is reshaped, or summed with something else."""
+    return any(plain_name(it) == _PRODUCT for it in _reached(op, _summed_or_reshaped))
 
 
 def is_cut_off(op: Any) -> bool:
     """Whether it is a `softplus` whose kernel of oneDNN differs: that has no threshold."""
-    return _name(op) == _SOFTPLUS and float(op.attrs()["threshold"]) < _SAME_AS_NONE
+    return plain_name(op) == _SOFTPLUS and float(op.attrs()["threshold"]) < _SAME_AS_NONE
 
 
 def reads_behind_the_slope(op: Any) -> bool:
     """Whether it is a `prelu` whose kernel of oneDNN lays out the slope as it is not."""
-    return _name(op) == _PRELU and len(op.operand_source(0).shape) < _SLOPE_DIMS
+    return plain_name(op) == _PRELU and len(op.operand_source(0).shape) < _SLOPE_DIMS
 
 
 def norms_several_dims(op: Any) -> bool:
     """Whether it is a `layer_norm` of more than the last dim, which the kernel of oneDNN refuses."""
-    return _name(op) == _LAYER_NORM and op.attrs()["begin_norm_axis"] != len(op.operand_source(0).shape) - 1
+    return plain_name(op) == _LAYER_NORM and op.attrs()["begin_norm_axis"] != len(op.operand_source(0).shape) - 1
+
+
+def _in_its_layout(op: Any) -> Sequence[Any]:
+    return tuple(op.operands_source()) if plain_name(op) in _KEEPS_LAYOUT else ()
 
 
 def _has_own_layout(value: Any) -> bool:
     """Whether a convolution makes it, or what keeps the layout of one."""
-    waiting, seen = [value.get_defining_op()], set[int]()
-    while waiting:
-        op = waiting.pop()
-        if op is None or op.id() in seen:
-            continue
-        seen.add(op.id())
-        name = _name(op)
-        if name in _CONVOLUTIONS:
-            return True
-        if name in _KEEPS_LAYOUT:
-            waiting += [operand.get_defining_op() for operand in op.operands_source() if operand.initialized()]
-    return False
+    return any(plain_name(it) in _CONVOLUTIONS for it in _reached(value.get_defining_op(), _in_its_layout))
 
 
 def misread(op: Any) -> list[int]:
     """The places of operands that a kernel of oneDNN takes for what lies in the order of its dims, and do not."""
-    if _name(op) != _PRODUCT:
+    if plain_name(op) != _PRODUCT:
         return []
     return [at for at, value in enumerate(op.operands_source()) if _has_own_layout(value)]
 
 
 def transposes_a_column(op: Any) -> bool:
     """Whether it is a product of columns with rows that are columns too, or may be: its kernel reads behind those."""
-    if _name(op) != _PRODUCT or not op.attrs()[TURNED[1]]:
+    if plain_name(op) != _PRODUCT or not op.attrs()[TURNED[1]]:
         return False
     shapes = [value.shape for value in op.operands_source()]
     if min(map(len, shapes)) < 2:
@@ -119,13 +120,13 @@ def is_flattened_otherwise(op: Any) -> bool:
     """Whether it is transposed, reshaped and multiplied: a pass makes one operation of the first two, whose dims the
     product flattens as if they were those of the reshaped.
     """
-    if _name(op) != _TRANSPOSE:
+    if plain_name(op) != _TRANSPOSE:
         return False
     return any(_multiplies(user) and not _ends_alike(op, user) for user in op.result(0).all_used_ops())
 
 
 def _multiplies(op: Any) -> bool:
-    return _name(op) in _FLATTENS and any(_name(user) == _PRODUCT for user in op.result(0).all_used_ops())
+    return plain_name(op) in _FLATTENS and any(plain_name(user) == _PRODUCT for user in op.result(0).all_used_ops())
 
 
 def _ends_alike(transpose: Any, reshape: Any) -> bool:
@@ -143,6 +144,6 @@ def ends_a_product(op: Any) -> bool:
 def activates_again(op: Any) -> bool:
     """Whether it is the second activation behind a product: the passes give that one of them."""
     maker = _maker(op)
-    if maker is None or not {_name(op), _name(maker)} <= ACTIVATIONS:
+    if maker is None or not {plain_name(op), plain_name(maker)} <= ACTIVATIONS:
         return False
     return ends_a_product(maker)

@@ -17,12 +17,14 @@ from paddle_sot_rs._onednn.operators import (
     is_flattened_otherwise,
     misread,
     norms_several_dims,
+    plain_name,
     reads_behind_the_slope,
     transposes_a_column,
 )
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
+from paddle_sot_rs._paddle.passes.python_numbers import described
 from paddle_sot_rs._paddle.value_patches import dims
 from paddle_sot_rs._paddle.views import ASSIGN
 
@@ -54,10 +56,9 @@ def _followers():
 
 
 _JOINED = dict(_followers())
-_CONVOLUTIONS = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm_".split()
+_CONVOLUTIONS = [f"pd_op.{name}" for name in "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm_".split()]
 _BEFORE_A_SLOPE = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm matmul".split()
 _ONEDNN = (paddle.float32, paddle.bfloat16)
-_SAYS_NOTHING = ("stop_gradient", "op_callstack", "struct_name")
 _PAD = "pd_op.pad"
 _NEAREST = "pd_op.nearest_interp"
 _PRELU = "pd_op.prelu"
@@ -289,7 +290,7 @@ def _is_element(op):
 
 def _is_joined(op):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
-    name = _plain_name(op).removesuffix("_")
+    name = plain_name(op)
     users = op.result(0).all_used_ops() if op.num_results() else []
     if is_flattened_otherwise(op) or any(map(activates_again, users)):
         return True
@@ -303,7 +304,7 @@ def _is_joined(op):
         followers = _JOINED[name]
     else:
         return False
-    return any(_plain_name(user).removesuffix("_") in followers for user in users)
+    return any(plain_name(user) in followers for user in users)
 
 
 def _parts(concat):
@@ -315,11 +316,7 @@ def _is_of_convolution(value):
     of them takes none with a bias, and ends the process.
     """
     op = value.get_defining_op()
-    return op is not None and _plain_name(op) in _CONVOLUTIONS
-
-
-def _plain_name(op):
-    return op.name().removeprefix("pd_op.")
+    return op is not None and op.name() in _CONVOLUTIONS
 
 
 def _written_over(block, outputs):
@@ -341,12 +338,16 @@ def _written_over(block, outputs):
     return found
 
 
+def _made(op):
+    return [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
+
+
 def _tensors(op):
     """The tensors that a kernel of oneDNN makes, alone or in a list. A cast makes those of other dtypes too."""
     maker = op.operand_source(0).get_defining_op() if op.name() == "builtin.split" else op
-    if maker is None or _plain_name(maker).removesuffix("_") not in KNOWN | ACTIVATIONS:
+    if maker is None or plain_name(maker) not in KNOWN | ACTIVATIONS:
         return []
-    return [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
+    return _made(op)
 
 
 def _alike(block):
@@ -355,9 +356,8 @@ def _alike(block):
     for op in block.ops:
         if op.num_regions() or not op.num_results():
             continue
-        attributes = {name: repr(value) for name, value in op.attrs().items() if name not in _SAYS_NOTHING}
         operands = tuple(first.get(value.id, value.id) for value in op.operands_source() if value.initialized())
-        group = groups.setdefault((op.name(), operands, tuple(sorted(attributes.items()))), [])
+        group = groups.setdefault((described(op), operands), [])
         group.append(op)
         found[op.id()] = group
         for value, same in zip(op.results(), group[0].results(), strict=True):
@@ -367,14 +367,13 @@ def _alike(block):
 
 def _is_written(value):
     """Whether what uses it may write over it: an operation with such a form whose kernel is none of oneDNN's."""
-    names = (_plain_name(user).removesuffix("_") for user in value.all_used_ops())
+    names = (plain_name(user) for user in value.all_used_ops())
     return any((name not in KNOWN or value.dtype not in _ONEDNN) and hasattr(_C_ops, f"{name}_") for name in names)
 
 
 def _keep_apart(op, outputs):
     """A copy between each thing that this makes and what is computed next."""
-    made = [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
-    for result in made:
+    for result in _made(op):
         if not result.use_empty() or any(value.is_same(result) for value in outputs):
             pir.set_insertion_point_after(op)
             copy = _C_ops.assign(result)

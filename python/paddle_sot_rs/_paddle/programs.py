@@ -20,7 +20,7 @@ from paddle_sot_rs._paddle.gradients.backward_reads import read_back
 from paddle_sot_rs._paddle.gradients.grad_masks import gates_of
 from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
 from paddle_sot_rs._paddle.passes import linears
-from paddle_sot_rs._paddle.passes.python_numbers import read_dims, share
+from paddle_sot_rs._paddle.passes.python_numbers import share
 from paddle_sot_rs._paddle.runnable import all_values, made_bytes, name_of, run_attributes, say_layout, unify_names
 from paddle_sot_rs._paddle.static_mode import Window
 from paddle_sot_rs._paddle.trace import Trace
@@ -258,7 +258,7 @@ class _Compilation:
             if not self.lowering.rewrites and is_on_cpu():
                 self.fuse_linears(trains)
             constants, recipes = self.hoist_constants(place)
-            if trace.takes_numbers or read_dims(self.block.ops):
+            if trace.has_numbers():
                 self.share_numbers(constants)
             inputs = [*self.inputs, *steady, *constants]
             if trains:

@@ -259,9 +259,13 @@ class Trace:
         around = sum(_OF_A_LAYER * is_layer + _OF_FLAGS * _asks_for_flags(function) for function, is_layer in called)
         return max(self.operations() - self._of_numbers(operations), 0) + made + around
 
+    def has_numbers(self):
+        """Whether something in it may compute what plain Python computes without an operation."""
+        return self.takes_numbers or read_dims(self.block.ops)
+
     def _of_numbers(self, operations):
         """What Python computes without an operation, in operations of eager mode: also what a program spends on it."""
-        if not (self.takes_numbers or read_dims(operations)):
+        if not self.has_numbers():
             return 0
         found = of_numbers(operations)
         count = sum(op.name() not in NO_WORK for op in found)

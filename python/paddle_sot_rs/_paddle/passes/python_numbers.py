@@ -55,6 +55,12 @@ def of_numbers(operations, constants=()):
     return found
 
 
+def described(op):
+    """What an operation computes of its operands, for a look-up of those that compute the same."""
+    named = ((name, repr(value)) for name, value in op.attrs().items() if name not in _SAYS_NOTHING)
+    return op.name(), *sorted(named)
+
+
 def share(block, end, constants, kept):
     """Common subexpression elimination of these operations, in front of the one at `end`: each dim is read once, and
     each list of sizes made once. The answer is how many operations are gone. Values of the ids in `kept` stay.
@@ -65,10 +71,8 @@ def share(block, end, constants, kept):
         # A loop writes to what it begins with.
         if not results or any(value.id in kept or may_be_written(value) for value in results):
             continue
-        attributes = sorted((name, repr(value)) for name, value in op.attrs().items() if name not in _SAYS_NOTHING)
         taken = (value.id if value.initialized() else None for value in op.operands_source())
-        key = (op.name(), *attributes, *taken)
-        first = known.setdefault(key, op)
+        first = known.setdefault((described(op), *taken), op)
         if first is op:
             continue
         for value, same in zip(results, first.results(), strict=True):
