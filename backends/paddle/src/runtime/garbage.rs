@@ -34,8 +34,12 @@ pub fn is_small(memory: Option<usize>, trains: bool) -> bool {
     memory.is_some_and(|memory| memory <= limit)
 }
 
-/// So many tensors of this size, in GiB.
-fn threshold(mean: usize) -> f64 {
+/// So many tensors of the mean of these sizes, in GiB.
+fn threshold(sizes: impl Iterator<Item = usize>) -> f64 {
+    let (all, count) = sizes.fold((0_usize, 0), |(all, count), size| {
+        (all.saturating_add(size), count + 1)
+    });
+    let mean = all / count.max(1);
     let wanted = mean.saturating_mul(WAITING).min(MOST) as f64 / f64::from(1 << 30);
     wanted.max(ENOUGH)
 }
@@ -47,24 +51,28 @@ fn tensors(sir: &StatementIr) -> impl Iterator<Item = &TensorMeta> {
     })
 }
 
+/// Bytes of a tensor but for its open dims, and how many of these there are.
+fn size(meta: &TensorMeta) -> (usize, u32) {
+    let known = meta
+        .shape
+        .iter()
+        .filter_map(|dim| usize::try_from(*dim).ok());
+    let open = meta.shape.iter().filter(|dim| **dim < 0).count();
+    let bytes = known.fold(OF_ONE, usize::saturating_mul);
+    (bytes, u32::try_from(open).unwrap_or(u32::MAX))
+}
+
 /// What the flag is while the executor of a graph's backward is made, where that has to free
 /// tensors: as many gradients wait as `WAITING`, judged by the tensors that they are of.
 pub fn backward_threshold(sir: &StatementIr) -> f64 {
-    let sizes: Vec<usize> = tensors(sir)
-        .filter(|meta| !meta.stop_gradient)
-        .filter_map(|meta| {
-            meta.shape.iter().try_fold(OF_ONE, |all, dim| {
-                all.checked_mul(usize::try_from(*dim).ok()?)
-            })
-        })
-        .collect();
-    threshold(sizes.iter().sum::<usize>() / sizes.len().max(1))
+    let trained = tensors(sir).filter(|meta| !meta.stop_gradient).map(size);
+    threshold(trained.filter_map(|(bytes, open)| (open == 0).then_some(bytes)))
 }
 
 /// The sizes of what a graph with open dims makes.
 #[derive(Clone)]
 pub struct OpenSizes {
-    /// Bytes but for the open dims, and how many of these there are.
+    /// See [`size`].
     tensors: Vec<(usize, u32)>,
     /// Where open dims are among those of the inputs.
     open: Vec<(usize, usize)>,
@@ -85,17 +93,11 @@ impl OpenSizes {
                     .map(move |(at, _)| (input, at))
             })
             .collect();
-        let size = |meta: &TensorMeta| {
-            let known = meta
-                .shape
-                .iter()
-                .filter_map(|dim| usize::try_from(*dim).ok());
-            let open = meta.shape.iter().filter(|dim| **dim < 0).count();
-            let bytes = known.fold(OF_ONE, usize::saturating_mul);
-            (bytes, u32::try_from(open).unwrap_or(u32::MAX))
-        };
+        if open.is_empty() {
+            return None;
+        }
         let tensors = tensors(sir).map(size).collect();
-        (!open.is_empty()).then_some(Self { tensors, open })
+        Some(Self { tensors, open })
     }
 
     /// What the flag is while the executor is made, in a run with these inputs: all open dims are
@@ -106,11 +108,7 @@ impl OpenSizes {
             usize::try_from(*meta.shape.get(*at)?).ok()
         };
         let largest = self.open.iter().filter_map(dim).max().unwrap_or(1);
-        let sizes = self
-            .tensors
-            .iter()
-            .map(|(known, open)| known.saturating_mul(largest.saturating_pow(*open)));
-        let all = sizes.fold(0, usize::saturating_add);
-        threshold(all / self.tensors.len().max(1))
+        let sizes = self.tensors.iter();
+        threshold(sizes.map(|(known, open)| known.saturating_mul(largest.saturating_pow(*open))))
     }
 }

@@ -88,6 +88,15 @@ fn by_rule(
         ShapeRule::Tile => s.tiled(it, at),
         ShapeRule::Split => s.part(it, result, at),
         ShapeRule::TopK => s.highest(it, at),
+        ShapeRule::Convolution
+        | ShapeRule::Pooled
+        | ShapeRule::Turned
+        | ShapeRule::Resized
+        | ShapeRule::PooledTo
+            if at < 2 =>
+        {
+            s.batch(it, at)
+        }
         ShapeRule::Convolution => s.convolution(it, at),
         ShapeRule::Pooled => s.pooled(it, at),
         ShapeRule::Turned => s.turned(it, at),
@@ -103,6 +112,12 @@ fn argument<'a>(it: &'a Statement, position: usize, names: &[&str]) -> Option<&'
         kwargs.find(|(name, _)| names.contains(&&**name))
     };
     it.args.get(position).or_else(|| Some(&named()?.1))
+}
+
+/// An axis among so many dims, also from the end.
+fn placed(axis: i64, rank: usize) -> Option<usize> {
+    let axis = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(axis).ok().filter(|axis| *axis < rank)
 }
 
 fn is_none(py: Python<'_>, arg: &Arg) -> bool {
@@ -216,8 +231,7 @@ impl<'a, 'py> Search<'a, 'py> {
             Some(arg) => self.whole(arg)?,
             None => default,
         };
-        let axis = if axis < 0 { axis + rank as i64 } else { axis };
-        usize::try_from(axis).ok().filter(|axis| *axis < rank)
+        placed(axis, rank)
     }
 
     fn made(&self, it: &Statement) -> Option<usize> {
@@ -336,7 +350,6 @@ impl<'a, 'py> Search<'a, 'py> {
         }
     }
 
-    /// Dims in front of those that are flattened.
     fn transpose(&mut self, it: &Statement, at: usize) -> Option<Number> {
         let x = self.tensor(it, 0, &["x"])?;
         let order = items(argument(it, 1, &["perm"])?)?;
@@ -399,39 +412,6 @@ impl<'a, 'py> Search<'a, 'py> {
                 self.sliced(parts, len)
             }
         }
-    }
-
-    /// The length of `[start:stop]` of something of length `len`.
-    fn sliced(&mut self, [start, stop, step]: &[Arg; 3], len: Number) -> Option<Number> {
-        let py = self.t.py;
-        let step = if is_none(py, step) {
-            1
-        } else {
-            self.whole(step)?
-        };
-        (step > 0).then_some(())?;
-        let mut end = |arg: &Arg, default: Number| {
-            if let Arg::Symbol(symbol) = arg {
-                return self.number(*symbol);
-            }
-            if is_none(py, arg) {
-                return Some(default);
-            }
-            let at = Number::Int(self.whole(arg)?);
-            match matches!(at, Number::Int(at) if at < 0) {
-                true => Some(Number::Made(
-                    BinOp::Add,
-                    Arc::new(len.clone()),
-                    Arc::new(at),
-                )),
-                false => Some(at),
-            }
-        };
-        let (start, stop) = (end(start, Number::Int(0))?, end(stop, len.clone())?);
-        self.ordered.push((Number::Int(0), start.clone()));
-        self.ordered.push((start.clone(), stop.clone()));
-        self.ordered.push((stop.clone(), len));
-        Some(sizes::in_steps(sizes::made(BinOp::Sub, stop, start), step))
     }
 
     fn item_of_shape(&mut self, it: &Statement) -> Option<(SymbolId, usize)> {

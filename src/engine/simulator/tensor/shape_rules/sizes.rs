@@ -8,7 +8,7 @@ use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, Statement, SymbolId};
 use crate::tracker::number::Number;
 
-use super::{Search, argument, is_none, items};
+use super::{Search, argument, is_none, items, placed};
 
 pub(super) const X: &[&str] = &["x", "input"];
 const AXIS: &[&str] = &["axis", "dim"];
@@ -45,6 +45,7 @@ impl Search<'_, '_> {
         axes.collect()
     }
 
+    /// Those that are flattened are one, their product.
     pub(super) fn flatten(&mut self, it: &Statement, at: usize) -> Option<Number> {
         let x = self.tensor(it, 0, X)?;
         let rank = self.rank(x)?;
@@ -64,9 +65,8 @@ impl Search<'_, '_> {
                 )
             }
         };
-        let place = |axis: i64| usize::try_from(if axis < 0 { axis + rank as i64 } else { axis });
-        let (start, stop) = (place(start).ok()?, place(stop).ok()?);
-        (start <= stop && stop < rank).then_some(())?;
+        let (start, stop) = (placed(start, rank)?, placed(stop, rank)?);
+        (start <= stop).then_some(())?;
         if at < start {
             return self.dim(x, at);
         }
@@ -78,6 +78,39 @@ impl Search<'_, '_> {
             all = made(BinOp::Mul, all, self.dim(x, axis)?);
         }
         Some(all)
+    }
+
+    /// The length of `[start:stop]` of something of length `len`.
+    pub(super) fn sliced(&mut self, [start, stop, step]: &[Arg; 3], len: Number) -> Option<Number> {
+        let py = self.t.py;
+        let step = if is_none(py, step) {
+            1
+        } else {
+            self.whole(step)?
+        };
+        (step > 0).then_some(())?;
+        let mut end = |arg: &Arg, default: Number| {
+            if let Arg::Symbol(symbol) = arg {
+                return self.number(*symbol);
+            }
+            if is_none(py, arg) {
+                return Some(default);
+            }
+            let at = Number::Int(self.whole(arg)?);
+            match matches!(at, Number::Int(at) if at < 0) {
+                true => Some(Number::Made(
+                    BinOp::Add,
+                    Arc::new(len.clone()),
+                    Arc::new(at),
+                )),
+                false => Some(at),
+            }
+        };
+        let (start, stop) = (end(start, Number::Int(0))?, end(stop, len.clone())?);
+        self.ordered.push((Number::Int(0), start.clone()));
+        self.ordered.push((start.clone(), stop.clone()));
+        self.ordered.push((stop.clone(), len));
+        Some(in_steps(made(BinOp::Sub, stop, start), step))
     }
 
     pub(super) fn reversed(&mut self, it: &Statement, at: usize) -> Option<Number> {

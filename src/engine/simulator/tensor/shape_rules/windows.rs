@@ -1,5 +1,5 @@
 //! Rules of operations that go over windows of an image or a line: convolutions, pooling, and what
-//! scales. Their last dims follow from numbers of the layer, or of the call.
+//! scales. Their dims behind the channels follow from numbers of the layer, or of the call.
 
 use pyo3::prelude::*;
 
@@ -26,31 +26,20 @@ struct Parameter<'a> {
 
 const NAMED: usize = usize::MAX;
 
-const STRIDE: Parameter<'_> = Parameter {
-    attributes: &["_stride", "stride"],
-    position: 3,
-    name: "stride",
-};
-const PADDING: Parameter<'_> = Parameter {
-    attributes: &["_padding", "padding"],
-    position: 4,
-    name: "padding",
-};
-const DILATION: Parameter<'_> = Parameter {
-    attributes: &["_dilation"],
-    position: 5,
-    name: "dilation",
-};
-const FORMAT: Parameter<'_> = Parameter {
-    attributes: &["_data_format", "data_format"],
-    position: NAMED,
-    name: "data_format",
-};
-const KERNEL: Parameter<'_> = Parameter {
-    attributes: &["ksize", "kernel_size"],
-    position: 1,
-    name: "kernel_size",
-};
+const fn parameter<'a>(attributes: &'a [&'a str], position: usize, name: &'a str) -> Parameter<'a> {
+    Parameter {
+        attributes,
+        position,
+        name,
+    }
+}
+
+const STRIDE: Parameter<'_> = parameter(&["_stride", "stride"], 3, "stride");
+const PADDING: Parameter<'_> = parameter(&["_padding", "padding"], 4, "padding");
+const DILATION: Parameter<'_> = parameter(&["_dilation"], 5, "dilation");
+const FORMAT: Parameter<'_> = parameter(&["_data_format", "data_format"], NAMED, "data_format");
+const KERNEL: Parameter<'_> =
+    parameter(&["_kernel_size", "ksize", "kernel_size"], 1, "kernel_size");
 const POOL_STRIDE: Parameter<'_> = Parameter {
     position: 2,
     ..STRIDE
@@ -59,16 +48,10 @@ const POOL_PADDING: Parameter<'_> = Parameter {
     position: 3,
     ..PADDING
 };
-const CEIL: Parameter<'_> = Parameter {
-    attributes: &["ceil_mode"],
-    position: NAMED,
-    name: "ceil_mode",
-};
-const SCALE: Parameter<'_> = Parameter {
-    attributes: &["scale_factor"],
-    position: 2,
-    name: "scale_factor",
-};
+const CEIL: Parameter<'_> = parameter(&["ceil_mode"], NAMED, "ceil_mode");
+const SCALE: Parameter<'_> = parameter(&["scale_factor"], 2, "scale_factor");
+const MORE: Parameter<'_> = parameter(&["output_padding"], NAMED, "output_padding");
+const OUTPUT_SIZE: Parameter<'_> = parameter(&["_output_size", "output_size"], 1, "output_size");
 
 /// A number plus one that is known.
 fn plus(number: Number, more: i64) -> Number {
@@ -156,17 +139,13 @@ impl<'py> Search<'_, 'py> {
     }
 
     pub(super) fn convolution(&mut self, it: &Statement, at: usize) -> Option<Number> {
-        if at < 2 {
-            return self.batch(it, at);
-        }
         let (x, place) = self.over(it, at)?;
         let size = match &it.callee {
             Callee::Layer(symbol) => {
                 let layer = self.layer(*symbol)?;
                 let mode: String = layer.getattr("_padding_mode").ok()?.extract().ok()?;
                 (!FILLED.contains(&&*mode)).then_some(())?;
-                let sizes: Vec<i64> = layer.getattr("_kernel_size").ok()?.extract().ok()?;
-                *sizes.get(place.0)?
+                self.of_dim(it, &KERNEL, place)??
             }
             Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => {
                 let weight = self.tensor(it, 1, &["weight"])?;
@@ -185,9 +164,6 @@ impl<'py> Search<'_, 'py> {
     }
 
     pub(super) fn pooled(&mut self, it: &Statement, at: usize) -> Option<Number> {
-        if at < 2 {
-            return self.batch(it, at);
-        }
         let (x, place) = self.over(it, at)?;
         // What follows differs between these functions.
         let is_layer = matches!(it.callee, Callee::Layer(_));
@@ -204,35 +180,21 @@ impl<'py> Search<'_, 'py> {
     }
 
     pub(super) fn turned(&mut self, it: &Statement, at: usize) -> Option<Number> {
-        let Callee::Layer(symbol) = &it.callee else {
-            return self.batch(it, at);
-        };
-        if at < 2 {
-            return self.batch(it, at);
-        }
         // Behind the tensor a size may be asked for.
-        (it.args.len() == 2 && it.kwargs.is_empty()).then_some(())?;
+        let is_layer = matches!(it.callee, Callee::Layer(_));
+        (is_layer && it.args.len() == 2 && it.kwargs.is_empty()).then_some(())?;
         let (x, place) = self.over(it, at)?;
-        let layer = self.layer(*symbol)?;
-        let sizes: Vec<i64> = layer.getattr("_kernel_size").ok()?.extract().ok()?;
-        let more = Parameter {
-            attributes: &["output_padding"],
-            position: NAMED,
-            name: "output_padding",
-        };
-        let more = self.of_dim(it, &more, place)?.unwrap_or(0);
+        let size = self.of_dim(it, &KERNEL, place)??;
+        let more = self.of_dim(it, &MORE, place)?.unwrap_or(0);
         let stride = self.of_dim(it, &STRIDE, place)?.unwrap_or(1);
         let padding = self.of_dim(it, &PADDING, place)?.unwrap_or(0);
         let dilation = self.of_dim(it, &DILATION, place)?.unwrap_or(1);
-        let rest = dilation * (sizes.get(place.0)? - 1) + 1 - 2 * padding + more - stride;
+        let rest = dilation * (size - 1) + 1 - 2 * padding + more - stride;
         let steps = made(BinOp::Mul, self.dim(x, at)?, Number::Int(stride));
         Some(plus(steps, rest))
     }
 
     pub(super) fn resized(&mut self, it: &Statement, at: usize) -> Option<Number> {
-        if at < 2 {
-            return self.batch(it, at);
-        }
         let (x, place) = self.over(it, at)?;
         let wanted = match &it.callee {
             Callee::Layer(symbol) => {
@@ -261,9 +223,6 @@ impl<'py> Search<'_, 'py> {
     }
 
     pub(super) fn pooled_to(&mut self, it: &Statement, at: usize) -> Option<Number> {
-        if at < 2 {
-            return self.batch(it, at);
-        }
         let (x, place) = self.over(it, at)?;
         let sizes = match &it.callee {
             Callee::Layer(_) => None,
@@ -278,12 +237,7 @@ impl<'py> Search<'_, 'py> {
                 false => self.size(size),
             };
         }
-        let size = Parameter {
-            attributes: &["_output_size", "output_size"],
-            position: 1,
-            name: "output_size",
-        };
-        match self.of_dim(it, &size, place)? {
+        match self.of_dim(it, &OUTPUT_SIZE, place)? {
             Some(size) => Some(Number::Int(size)),
             None => self.dim(x, at),
         }
