@@ -63,3 +63,12 @@ def _differs_in_paddle(items):
     lines = [line.partition("  # ")[0].strip() for line in listed.read_text().splitlines() if line[:1] != "#"]
     prefixes = tuple(line for line in lines if line)
     return {item.nodeid for item in items if item.nodeid.partition("tests/python/")[2].startswith(prefixes)}
+
+
+@pytest.fixture
+def impatient():
+    """Threads that get their turn much more often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)

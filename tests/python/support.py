@@ -107,3 +107,16 @@ def logs_of_two_processes(script: Path, folder: Path) -> list[str]:
     logs = [log.read_text() for log in sorted(folder.glob("workerlog.*"))]
     assert result.returncode == 0, result.stderr + "\n".join(logs)
     return logs
+
+
+def windows(channels: int) -> Callable[[Any], Any]:
+    """A linear layer on windows of an image with the channels last, as Swin makes them."""
+    paddle.seed(0)
+    layer = paddle.nn.Linear(channels, 3 * channels)
+
+    def function(x):
+        rows, height, width, channels = x.shape
+        x = x.reshape([rows, height // 2, 2, width // 2, 2, channels]).transpose([0, 1, 3, 2, 4, 5])
+        return layer(x.reshape([-1, 4, channels]))
+
+    return function

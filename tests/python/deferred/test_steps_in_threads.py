@@ -1,6 +1,5 @@
 """Train steps of several threads: their programs are made one at a time, like those of translations."""
 
-import sys
 import threading
 
 import paddle
@@ -13,15 +12,6 @@ pytestmark = pytest.mark.default_python
 
 THREADS, STEPS = 4, 4
 X, Y = paddle.arange(12.0).reshape([3, 4]) / 12, paddle.ones([3, 2])
-
-
-@pytest.fixture
-def impatient():
-    """Threads that get their turn much more often."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 def plain(net, optimizer, average):

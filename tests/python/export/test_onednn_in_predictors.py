@@ -12,6 +12,7 @@ import pytest
 from paddle import inference, nn
 from paddle.nn import functional as F
 from paddle.static import InputSpec
+from support import windows
 
 pytestmark = pytest.mark.default_python
 
@@ -322,15 +323,7 @@ def test_products_that_are_transposed_and_activated(tmp_path):
 
 def test_windows_in_front_of_a_layer(tmp_path):
     """What is transposed and reshaped became one operation, whose dims the layer took for its own."""
-    paddle.seed(0)
-    layer = nn.Linear(8, 24)
-
-    def function(x):
-        rows, height, width, channels = x.shape
-        x = x.reshape([rows, height // 2, 2, width // 2, 2, channels]).transpose([0, 1, 3, 2, 4, 5])
-        return layer(x.reshape([-1, 4, channels]))
-
-    equals_eager(function, tmp_path, [(2, 4, 6, 8), (1, 4, 6, 8)], [None, 4, 6, 8])
+    equals_eager(windows(8), tmp_path, [(2, 4, 6, 8), (1, 4, 6, 8)], [None, 4, 6, 8])
 
 
 def norm_of_several_dims():

@@ -85,15 +85,6 @@ def test_one_function_from_eight_threads():
     in_threads(*[body(k) for k in range(8)])
 
 
-@pytest.fixture
-def impatient():
-    """Threads take turns as often as they can."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(interval)
-
-
 def network():
     return nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
 
