@@ -6,10 +6,8 @@ const LAYERS: &[&str] = &[
     "reason",
     "tracker",
     "guard",
-    "backend",
     "simulator",
     "codegen",
-    "plugin",
     "translate",
 ];
 

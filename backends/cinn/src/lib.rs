@@ -10,14 +10,14 @@ mod options;
 
 use std::sync::{Arc, Once};
 
-use paddle_sot::backend::{
-    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
-    GraphBackend, TraceSession,
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::graph::Callee;
+use paddle_sot_backend::obj::Obj;
+use paddle_sot_backend::ops::{Fact, knows};
+use paddle_sot_backend::{
+    self as backend, BackendError, BackendRegistration, CompileRequest, CompiledGraph,
+    ExportRequest, GraphBackend, TraceSession,
 };
-use paddle_sot::frame::Modules;
-use paddle_sot::graph::Callee;
-use paddle_sot::obj::Obj;
-use paddle_sot::ops::{Fact, knows};
 use paddle_sot_backend_paddle::{Compiler, EagerFallback, Lowered, Role, are_read, compile_parts};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;

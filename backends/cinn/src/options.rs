@@ -6,9 +6,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
-use paddle_sot::frame::Modules;
+use paddle_sot_backend::frame::Modules;
 
-use paddle_sot::ops::{Fact, knows};
+use paddle_sot_backend::ops::{Fact, knows};
 
 /// What the user configured.
 #[derive(Clone, Default)]

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use paddle_sot::backend::{
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::graph::{Arg, Callee, Region, Statement, StatementIr, SymbolKind};
+use paddle_sot_backend::{
     BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend,
 };
-use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Arg, Callee, Region, Statement, StatementIr, SymbolKind};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;

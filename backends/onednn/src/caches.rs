@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
 use libloading::Library;
-use paddle_sot::paddle::core_library;
-use paddle_sot::sync::lock;
+use paddle_sot_backend::paddle::core_library;
+use paddle_sot_backend::sync::lock;
 use paddle_sot_backend_paddle::{before_dropping, try_exclusive};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -1,7 +1,7 @@
 //! [`DirectCalls`]: a frozen program of a few operators, run as calls of eager mode's functions.
 
-use paddle_sot::abi;
-use paddle_sot::backend::CompiledGraph;
+use paddle_sot_backend::CompiledGraph;
+use paddle_sot_backend::abi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;

@@ -8,13 +8,13 @@ mod caches;
 mod direct;
 mod scopes;
 
-use paddle_sot::abi;
-use paddle_sot::backend::{
-    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
-    GraphBackend, TraceSession,
+use paddle_sot_backend::abi;
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::obj::Obj;
+use paddle_sot_backend::{
+    self as backend, BackendError, BackendRegistration, CompileRequest, CompiledGraph,
+    ExportRequest, GraphBackend, TraceSession,
 };
-use paddle_sot::frame::Modules;
-use paddle_sot::obj::Obj;
 use paddle_sot_backend_paddle::{Compiler, Lowered, Role, Surroundings, compile_parts};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 //! program, and names of variables begin with the address of the executor that made them.
 
 use libloading::Library;
-use paddle_sot::frame::Modules;
+use paddle_sot_backend::frame::Modules;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 

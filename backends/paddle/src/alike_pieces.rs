@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use paddle_sot::graph::{StatementIr, SymbolId};
-use paddle_sot::obj::Obj;
+use paddle_sot_backend::graph::{StatementIr, SymbolId};
+use paddle_sot_backend::obj::Obj;
 use pyo3::prelude::*;
 
 /// Pieces that have programs of their own: others that are alike run those.

@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use paddle_sot::frame::Modules;
+use paddle_sot_backend::frame::Modules;
 
 use crate::runtime::{RUNTIME, executor_lock, executors};
 

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use paddle_sot::abi;
-use paddle_sot::backend::CompiledGraph;
-use paddle_sot::frame::Modules;
-use paddle_sot::obj;
-use paddle_sot::sync::lock;
+use paddle_sot_backend::CompiledGraph;
+use paddle_sot_backend::abi;
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::obj;
+use paddle_sot_backend::sync::lock;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};

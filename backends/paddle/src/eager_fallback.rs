@@ -1,6 +1,6 @@
 //! [`EagerFallback`]: a graph that a backend runs call by call, counted as a fallback.
 
-use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph};
+use paddle_sot_backend::{BackendError, CompileRequest, CompiledGraph};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 

@@ -1,8 +1,8 @@
 //! Edges of autograd from a program to inputs that its run has not reached: see
 //! `grad_reachability.py`.
 
-use paddle_sot::abi::{can_move_edges, move_edges, stand_in};
-use paddle_sot::frame::Modules;
+use paddle_sot_backend::abi::{can_move_edges, move_edges, stand_in};
+use paddle_sot_backend::frame::Modules;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use smallvec::SmallVec;

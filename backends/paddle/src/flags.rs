@@ -1,7 +1,7 @@
 //! Paddle's flags, which its executors take over when they are made.
 
-use paddle_sot::abi;
-use paddle_sot::frame::Modules;
+use paddle_sot_backend::abi;
+use paddle_sot_backend::frame::Modules;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use paddle_sot::abi;
-use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph, DEFAULT};
-use paddle_sot::frame::Modules;
-use paddle_sot::graph::{StatementIr, SymbolId};
+use paddle_sot_backend::abi;
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::graph::{StatementIr, SymbolId};
+use paddle_sot_backend::{BackendError, CompileRequest, CompiledGraph, DEFAULT};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;

@@ -4,7 +4,7 @@
 //! `stop_gradient=True`. Those of eager mode's operators say False: code that computes with
 //! `p.grad` takes its result to be differentiable, or not. A hook on each leaf describes them.
 
-use paddle_sot::abi::{has_own_hook, know_own_hook, let_gradients_through};
+use paddle_sot_backend::abi::{has_own_hook, know_own_hook, let_gradients_through};
 use pyo3::prelude::*;
 
 use crate::runtime::RUNTIME;

@@ -26,12 +26,12 @@ mod steady;
 mod trace;
 mod versions;
 
-use paddle_sot::backend::{
-    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
-    GraphBackend, TraceSession,
+use paddle_sot_backend::graph::Callee;
+use paddle_sot_backend::obj::Obj;
+use paddle_sot_backend::{
+    self as backend, BackendError, BackendRegistration, CompileRequest, CompiledGraph,
+    ExportRequest, GraphBackend, TraceSession,
 };
-use paddle_sot::graph::Callee;
-use paddle_sot::obj::Obj;
 use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

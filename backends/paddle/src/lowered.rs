@@ -1,6 +1,6 @@
 //! [`Lowered`]: a program of this backend as another one has rewritten it.
 
-use paddle_sot::backend::CompiledGraph;
+use paddle_sot_backend::CompiledGraph;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use paddle_sot::backend::CompileRequest;
-use paddle_sot::graph::{Arrivals, Makers, Part, Parted, StatementIr, SymbolId};
-use paddle_sot::obj::Obj;
+use paddle_sot_backend::CompileRequest;
+use paddle_sot_backend::graph::{Arrivals, Makers, Part, Parted, StatementIr, SymbolId};
+use paddle_sot_backend::obj::Obj;
 use pyo3::prelude::*;
 
 use crate::bridge;
@@ -18,7 +18,7 @@ type Made = (usize, usize);
 /// What `ordered_sums.py` answers: sums, by positions of values, and operations of each call.
 type Found = (Vec<(usize, Vec<Made>)>, Vec<usize>);
 
-/// See [`TraceSession::arrivals`](paddle_sot::backend::TraceSession::arrivals).
+/// See [`TraceSession::arrivals`](paddle_sot_backend::TraceSession::arrivals).
 pub fn arrivals(
     py: Python<'_>,
     trace: &PaddleTrace,

@@ -4,11 +4,13 @@
 
 use std::ops::Range;
 
-use paddle_sot::abi;
-use paddle_sot::backend::{self, BackendError, CompileRequest, CompiledGraph, GraphBackend};
-use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Part, Parted, SymbolId, TensorMeta};
-use paddle_sot::obj::Obj;
+use paddle_sot_backend::abi;
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::graph::{Part, Parted, SymbolId, TensorMeta};
+use paddle_sot_backend::obj::Obj;
+use paddle_sot_backend::{
+    self as backend, BackendError, CompileRequest, CompiledGraph, GraphBackend,
+};
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;

@@ -1,8 +1,8 @@
 //! Nested graphs as Python data: `_paddle.region` runs them inside of `cond`, `while_loop` and
 //! `static_pylayer`.
 
-use paddle_sot::backend::BackendError;
-use paddle_sot::graph::{Arg, Callee, Region, StatementIr, SymbolId, SymbolKind};
+use paddle_sot_backend::BackendError;
+use paddle_sot_backend::graph::{Arg, Callee, Region, StatementIr, SymbolId, SymbolKind};
 use paddle_sot_backend_pylayer::operation;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};

@@ -1,6 +1,6 @@
 //! Results of programs, as tensors of their own.
 
-use paddle_sot::abi;
+use paddle_sot_backend::abi;
 use pyo3::prelude::*;
 
 /// The same memory with an in-place version of its own. All runs in one scope hand out the version

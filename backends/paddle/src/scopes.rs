@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use paddle_sot::sync::lock;
+use paddle_sot_backend::sync::lock;
 use pyo3::prelude::*;
 
 use crate::double_backward::{Scope, Shared};

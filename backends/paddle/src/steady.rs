@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, available_parallelism};
 
-use paddle_sot::abi;
-use paddle_sot::frame::Modules;
-use paddle_sot::paddle::Paddle;
-use paddle_sot::sync::lock;
+use paddle_sot_backend::abi;
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::paddle::Paddle;
+use paddle_sot_backend::sync::lock;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyList, PyTuple};
 use twox_hash::XxHash3_64;

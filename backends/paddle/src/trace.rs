@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use eager_differences::{all_given, differs_from_eager};
-use paddle_sot::backend::{
+use paddle_sot_backend::bytecode::SourceLoc;
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::graph::{
+    Arg, Arrivals, Callee, StatementIr, SymbolId, SymbolKind, TensorMeta,
+};
+use paddle_sot_backend::obj::{Obj, text_of};
+use paddle_sot_backend::{
     BackendError, CallResult, Captured, ComparedDims, TraceSession, ValueHandle,
 };
-use paddle_sot::frame::Modules;
-use paddle_sot::graph::{Arg, Arrivals, Callee, StatementIr, SymbolId, SymbolKind, TensorMeta};
-use paddle_sot::obj::{Obj, text_of};
-use paddle_sot::reason::SourceLoc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -263,7 +265,7 @@ impl TraceSession for PaddleTrace {
         let output = self.inferred(py, &result, &known)?;
         let mut captured = Vec::with_capacity(fresh.len());
         for tensor in fresh.iter() {
-            let meta = paddle_sot::paddle::tensor_meta(&tensor).ok_or_else(|| {
+            let meta = paddle_sot_backend::paddle::tensor_meta(&tensor).ok_or_else(|| {
                 BackendError::Refused("the layer holds a tensor of an unsupported kind".into())
             })?;
             captured.push(Captured {

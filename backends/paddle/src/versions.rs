@@ -1,8 +1,8 @@
 //! Tensors that a backward reads and that were changed in place since the run: see
 //! `backward_reads.py`.
 
-use paddle_sot::abi;
-use paddle_sot::frame::Modules;
+use paddle_sot_backend::abi;
+use paddle_sot_backend::frame::Modules;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 

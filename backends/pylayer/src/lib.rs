@@ -6,13 +6,13 @@
 //! graph, and lets another backend compile that program: `options={"around": "cinn"}`, by default
 //! `paddle`.
 
-use paddle_sot::backend::{
-    self, BackendError, BackendRegistration, CompileRequest, CompiledGraph, ExportRequest,
-    GraphBackend, TraceSession,
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::graph::Callee;
+use paddle_sot_backend::obj::Obj;
+use paddle_sot_backend::{
+    self as backend, BackendError, BackendRegistration, CompileRequest, CompiledGraph,
+    ExportRequest, GraphBackend, TraceSession,
 };
-use paddle_sot::frame::Modules;
-use paddle_sot::graph::Callee;
-use paddle_sot::obj::Obj;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use paddle_sot::graph::{Arg, Callee, Statement, StatementIr, SymbolId};
-use paddle_sot::obj::Obj;
+use paddle_sot_backend::graph::{Arg, Callee, Statement, StatementIr, SymbolId};
+use paddle_sot_backend::obj::Obj;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 

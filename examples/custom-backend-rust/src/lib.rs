@@ -8,9 +8,9 @@ mod pure;
 
 use std::sync::Arc;
 
-use paddle_sot::backend::{BackendError, CompileRequest, CompiledGraph, GraphBackend};
-use paddle_sot::obj::Obj;
-use paddle_sot::plugin::host_backend;
+use paddle_sot_backend::obj::Obj;
+use paddle_sot_backend::plugin::host_backend;
+use paddle_sot_backend::{BackendError, CompileRequest, CompiledGraph, GraphBackend};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -124,4 +124,4 @@ impl CompiledGraph for FoldedGraph {
     }
 }
 
-paddle_sot::export_backend!(paddle_sot_folding, Folding::new);
+paddle_sot_backend::export_backend!(paddle_sot_folding, Folding::new);

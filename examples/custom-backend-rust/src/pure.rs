@@ -1,6 +1,6 @@
 //! Which statements may be computed once.
 
-use paddle_sot::graph::{Callee, Statement, StatementIr, SymbolId};
+use paddle_sot_backend::graph::{Callee, Statement, StatementIr, SymbolId};
 use pyo3::prelude::*;
 
 /// Functions without effects and random numbers whose result never shares storage with an argument.

@@ -26,7 +26,7 @@ use super::choice::Configured;
 use super::function::{BY_CALLS, Entry, Gains, GraphInfo, Translated, gains};
 use super::graph_inputs::GraphInputs;
 use super::in_front::{self, InFront};
-use super::inner_steps::InnerSteps;
+use super::inner_steps::{GraphOfSteps, InnerSteps};
 use super::random::Randomness;
 use super::record::{self, Counters, Node};
 use super::resumes::log_code;
@@ -195,7 +195,7 @@ pub(super) fn finish(
             (Some(Steps::Inner(steps)), _) => {
                 let made = Arc::new(InnerSteps::new(of, (steps, found), sir, backend));
                 inner_steps = Some(Arc::clone(&made));
-                Some(Box::new(made))
+                Some(Box::new(GraphOfSteps(made)))
             }
             (_, compiled) => compiled,
         };

@@ -390,24 +390,28 @@ impl<'py> Given<'py> {
     }
 }
 
-impl CompiledGraph for Arc<InnerSteps> {
+/// The graph that does the steps: the translation and the graph share them.
+pub(super) struct GraphOfSteps(pub(super) Arc<InnerSteps>);
+
+impl CompiledGraph for GraphOfSteps {
     fn call(&self, py: Python<'_>, inputs: &[Bound<'_, PyAny>]) -> PyResult<Outputs> {
+        let steps = &*self.0;
         let mut tensors: SmallVec<[Bound<'_, PyAny>; 16]> = inputs.into();
-        let end = self.at + self.steps.len();
-        let optimizers: SmallVec<[Bound<'_, PyAny>; 4]> = tensors.drain(self.at..end).collect();
+        let end = steps.at + steps.steps.len();
+        let optimizers: SmallVec<[Bound<'_, PyAny>; 4]> = tensors.drain(steps.at..end).collect();
         // What may raise comes before the updates.
-        let spent = abi::gone_through(py, self.spent.len())?;
-        let Some(outputs) = self.run(py, &optimizers, &tensors)? else {
-            return Err(self.not_ready(py, &optimizers, &tensors)?);
+        let spent = abi::gone_through(py, steps.spent.len())?;
+        let Some(outputs) = steps.run(py, &optimizers, &tensors)? else {
+            return Err(steps.not_ready(py, &optimizers, &tensors)?);
         };
-        for (at, spent) in self.spent.iter().zip(&spent) {
+        for (at, spent) in steps.spent.iter().zip(&spent) {
             abi::spend(outputs[*at].bind(py), spent.bind(py))?;
         }
         Ok(outputs)
     }
 
     fn program_text(&self, py: Python<'_>) -> PyResult<String> {
-        for program in lock(&self.programs).iter() {
+        for program in lock(&self.0.programs).iter() {
             if let Ok(graph) = &program.graph {
                 return graph.program_text(py);
             }
@@ -416,11 +420,11 @@ impl CompiledGraph for Arc<InnerSteps> {
     }
 
     fn backend_name(&self) -> &str {
-        self.chosen.backend.name()
+        self.0.chosen.backend.name()
     }
 
     fn traverse(&self, visit: &mut dyn FnMut(&Py<PyAny>)) {
-        for program in lock(&self.programs).iter() {
+        for program in lock(&self.0.programs).iter() {
             program.recipes.iter().for_each(&mut *visit);
             if let Ok(graph) = &program.graph {
                 graph.traverse(visit);

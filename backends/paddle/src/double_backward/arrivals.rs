@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use paddle_sot::abi;
-use paddle_sot::frame::Modules;
-use paddle_sot::paddle::Paddle;
-use paddle_sot::sync::lock;
+use paddle_sot_backend::abi;
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::paddle::Paddle;
+use paddle_sot_backend::sync::lock;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyWeakrefReference};
 

@@ -5,8 +5,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use paddle_sot::frame::Modules;
-use paddle_sot::sync::lock;
+use paddle_sot_backend::frame::Modules;
+use paddle_sot_backend::sync::lock;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 

@@ -1,8 +1,8 @@
 //! How much memory an executor collects before it frees any: on a CPU each time wakes a thread,
 //! which costs more than a small operation.
 
-use paddle_sot::graph::{StatementIr, SymbolKind, TensorMeta};
-use paddle_sot::paddle::tensor_meta;
+use paddle_sot_backend::graph::{StatementIr, SymbolKind, TensorMeta};
+use paddle_sot_backend::paddle::tensor_meta;
 use pyo3::prelude::*;
 
 /// 64 KiB: of small tensors that is hundreds (each with some KiB of its own that wait with it), of

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use paddle_sot::graph::{Arg, DType, StatementIr};
-use paddle_sot::ops::FULL;
+use paddle_sot_backend::graph::{Arg, DType, StatementIr};
+use paddle_sot_backend::ops::FULL;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 

@@ -1,10 +1,10 @@
 //! What a call that was traced has given: symbols for its results, and the open dims that it has
 //! compared.
 
-use paddle_sot::backend::{BackendError, ComparedDims, ComparedWith, InferredOutput, ValueHandle};
-use paddle_sot::bytecode::CmpOp;
-use paddle_sot::graph::{SymbolId, TensorMeta};
-use paddle_sot::obj::Obj;
+use paddle_sot_backend::bytecode::CmpOp;
+use paddle_sot_backend::graph::{SymbolId, TensorMeta};
+use paddle_sot_backend::obj::Obj;
+use paddle_sot_backend::{BackendError, ComparedDims, ComparedWith, InferredOutput, ValueHandle};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -114,7 +114,7 @@ fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
     // Some rules compute with the -1 of an open dim.
     shape.iter_mut().for_each(|dim| *dim = (*dim).max(-1));
     let named = value.getattr(pyo3::intern!(py, "dtype"))?;
-    let dtype = paddle_sot::paddle::dtype_of(&named)
+    let dtype = paddle_sot_backend::paddle::dtype_of(&named)
         .ok_or_else(|| BackendError::Refused(format!("a result of dtype {named}")))?;
     let stops = value.getattr(pyo3::intern!(py, "stop_gradient"))?;
     let stop_gradient = stops.is_truthy()?;

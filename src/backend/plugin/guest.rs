@@ -9,19 +9,19 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::backend::{
-    BackendError, CallResult, CompileRequest, CompiledGraph, GraphBackend, TraceSession,
-    ValueHandle,
-};
+use crate::bytecode::SourceLoc;
 use crate::frame::Modules;
 use crate::graph::{Arg, Callee, StatementIr, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::reason::SourceLoc;
+use crate::{
+    BackendError, CallResult, CompileRequest, CompiledGraph, GraphBackend, TraceSession,
+    ValueHandle,
+};
 
 use super::codec::{decode_callee, decode_sir, encode_sir};
 use super::table::{ABI_VERSION, BackendTable, CAPSULE, MAGIC};
 use super::{CalledGraph, GraphObject};
-use crate::backend::caught;
+use crate::caught;
 
 /// What [`crate::export_backend!`] implements.
 pub trait Export {
@@ -244,7 +244,7 @@ impl TraceSession for HostTrace {
 }
 
 /// A backend of the engine, for a plug-in to delegate to while it compiles; one in the tree has
-/// [`named`](crate::backend::named).
+/// [`named`](crate::named).
 ///
 /// A request whose `sir` is still the one the plug-in was given is compiled from the engine's own
 /// trace. A new one is traced again: its statements may differ, and its inputs may be more

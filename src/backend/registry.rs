@@ -9,7 +9,7 @@ use itertools::Itertools;
 
 use pyo3::Python;
 
-use super::{BackendError, GraphBackend, TraceSession};
+use crate::{BackendError, GraphBackend, TraceSession};
 
 /// A backend as its crate submits it: `inventory::submit! { BackendRegistration { .. } }`.
 pub struct BackendRegistration {

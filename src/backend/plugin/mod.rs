@@ -29,7 +29,7 @@ macro_rules! export_backend {
         struct ExportedBackend;
 
         impl $crate::plugin::Export for ExportedBackend {
-            fn make() -> ::std::boxed::Box<dyn $crate::backend::GraphBackend> {
+            fn make() -> ::std::boxed::Box<dyn $crate::GraphBackend> {
                 ::std::boxed::Box::new($make())
             }
         }

@@ -12,6 +12,6 @@ pub fn is_translating() -> bool {
 }
 
 /// Says whether this thread is translating.
-pub(crate) fn set_translating(on: bool) {
+pub fn set_translating(on: bool) {
     TRANSLATING.set(on);
 }

@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 
-use crate::backend::CompiledGraph;
+use crate::CompiledGraph;
 use crate::paddle::Paddle;
 
-use crate::backend::caught;
+use crate::caught;
 
 /// A compiled graph: call it with the input tensors, the answer is a tuple of the output tensors.
 #[pyclass(frozen, name = "CompiledGraph", module = "paddle_sot_rs._core")]

@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 
-use super::{BackendError, GraphBackend, InferredOutput, TraceSession};
 use crate::graph::{Arg, StatementIr, SymbolKind};
 use crate::obj::Obj;
+use crate::{BackendError, GraphBackend, InferredOutput, TraceSession};
 
 fn differs(what: impl std::fmt::Display) -> BackendError {
     BackendError::Compile(format!(

@@ -10,12 +10,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::backend::{
-    self, BackendError, CompileRequest, CompiledGraph, GraphBackend, TraceSession,
-};
 use crate::graph::Callee;
 use crate::obj::{self, Obj};
 use crate::sync::lock;
+use crate::{BackendError, CompileRequest, CompiledGraph, GraphBackend, TraceSession};
 
 use super::codec::{decode_sir, encode_callee, encode_sir};
 use super::table::{ABI_VERSION, BackendTable, CAPSULE, MAGIC};
@@ -231,7 +229,7 @@ pub fn delegate<'py>(
     options: Option<&Bound<'py, PyDict>>,
     request: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if !crate::backend::is_translating() {
+    if !crate::is_translating() {
         return Err(PyRuntimeError::new_err(
             "delegate: a backend can delegate only while it compiles",
         ));
@@ -261,8 +259,8 @@ fn compile(
     options: Option<&Bound<'_, PyDict>>,
     request: &Bound<'_, PyTuple>,
 ) -> PyResult<Box<dyn CompiledGraph>> {
-    let handle = backend::get(name).map_err(|err| PyRuntimeError::new_err(err.to_string()))?;
-    let mut chosen = backend::clone_backend(&*handle.backend);
+    let handle = crate::get(name).map_err(|err| PyRuntimeError::new_err(err.to_string()))?;
+    let mut chosen = crate::clone_backend(&*handle.backend);
     if let Some(options) = options {
         chosen.configure(py, options)?;
     }
@@ -273,7 +271,7 @@ fn compile(
     let failed = |err: BackendError| PyRuntimeError::new_err(err.to_string());
     let session = match known {
         Some(session) => session,
-        None => backend::retrace(py, &*chosen, &sir, &inputs).map_err(failed)?,
+        None => crate::retrace(py, &*chosen, &sir, &inputs).map_err(failed)?,
     };
     let request = CompileRequest {
         sir,

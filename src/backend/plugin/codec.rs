@@ -15,11 +15,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::bytecode::SourceLoc;
 use crate::graph::{
     Arg, Callee, DType, LayerRef, Region, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta,
 };
 use crate::obj::Obj;
-use crate::reason::SourceLoc;
 
 type Encoded<'py> = PyResult<Bound<'py, PyAny>>;
 

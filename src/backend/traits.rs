@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use smallvec::SmallVec;
 
-use super::BackendError;
+use crate::BackendError;
 use crate::bytecode::CmpOp;
+use crate::bytecode::SourceLoc;
 use crate::graph::{Arg, Arrivals, Callee, StatementIr, SymbolId, TensorMeta};
 use crate::obj::Obj;
-use crate::reason::SourceLoc;
 
 /// An opaque index of a value inside one [`TraceSession`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
