@@ -9,8 +9,8 @@ import paddle
 from paddle import nn, optimizer
 
 
-def _mlp() -> nn.Layer:
-    return nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.ReLU())))
+def _mlp(width: int = 64) -> nn.Layer:
+    return nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(width, width), nn.ReLU())))
 
 
 def _transformer() -> nn.Layer:
@@ -20,6 +20,12 @@ def _transformer() -> nn.Layer:
 # A network, the shape of its input, and an optimizer.
 STEPS = {
     "MLP of 6 layers, AdamW": (_mlp, [32, 64], lambda given: optimizer.AdamW(1e-3, parameters=given)),
+    # Kernels take little of it: the calls of operations do.
+    "MLP of 6 layers of 16, AdamW": (
+        lambda: _mlp(16),
+        [8, 16],
+        lambda given: optimizer.AdamW(1e-3, parameters=given),
+    ),
     "MLP of 6 layers, AdamW, global norm": (
         _mlp,
         [32, 64],

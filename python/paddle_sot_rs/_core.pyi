@@ -27,7 +27,8 @@ class StaticFunction(Generic[_P, _R]):
         Args:
             callable: what to translate.
             options: all of `backend` (registered name), `backend_options` (dict), `full_graph` (bool), `dynamic`
-                (bool; `None` asks the backend), `min_graph_size` (operations; `None` asks the backend), `black_list`
+                (bool; `None` asks the backend), `min_graph_size` (operations; `None` asks the backend),
+                `compile_at_call` (the call of a graph, from 1; `None` asks the backend), `black_list`
                 (iterable of callables, compared by identity), `black_names` (set of names of Paddle functions and
                 tensor methods), `specification` (`None`, or a callable that checks the arguments of a call and
                 answers with a list of (tensor, open dims)), `capture_control_flow`, `forward_only` and
@@ -38,7 +39,7 @@ class StaticFunction(Generic[_P, _R]):
         Raises:
             AttributeError: `callable` has no code object.
             KeyError: an option is missing.
-            OverflowError: `min_graph_size` is negative.
+            OverflowError: `min_graph_size` or `compile_at_call` is negative.
             TypeError: an option has the wrong type.
             ValueError: the backend is unknown, or does not take its options.
         """
@@ -655,6 +656,13 @@ def record(on: bool) -> None:
 
 def recorded() -> tuple[list[dict[str, Any]], list[tuple[tuple[str, int, str], float, float]]]:
     """What was recorded: a dict for each function, and place, start and seconds of each call."""
+
+def compile_at_once(at_once: bool) -> bool:
+    """Says whether graphs that this thread translates become programs at once, and not when they are called again.
+
+    Returns:
+        What was said before.
+    """
 
 def show_progress(shown: bool) -> None:
     """Whether translations of more than two seconds show a line where stderr is a terminal."""

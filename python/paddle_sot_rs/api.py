@@ -39,6 +39,7 @@ class _Given(TypedDict, total=False):
     input_spec: Any
     dynamic: bool | None
     min_graph_size: int | None
+    compile_at_call: int | None
     black_list: Iterable[Any] | None
     capture_control_flow: bool | None
     options: dict[str, Any] | None
@@ -63,6 +64,7 @@ def _options(
     full_graph: bool,
     dynamic: bool | None,
     min_graph_size: int | None,
+    compile_at_call: int | None,
     black: Iterable[Any],
     options: dict[str, Any] | None,
     input_spec: Any = None,
@@ -75,6 +77,7 @@ def _options(
         "full_graph": full_graph,
         "dynamic": dynamic,
         "min_graph_size": min_graph_size,
+        "compile_at_call": compile_at_call,
         "black_list": list(black_callables),
         "black_names": black_names,
         "specification": input_spec,
@@ -93,13 +96,13 @@ def _marked(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
 
 def exported(target: Callable[..., Any], assumes_branches: bool) -> Any:
     """One that is translated to be exported."""
-    settings = _options("paddle", True, None, None, (), None, None, True)
+    settings = _options("paddle", True, None, None, None, (), None, None, True)
     return _marked(target, {**settings, "forward_only": True, "assumes_branches": assumes_branches})
 
 
 def frozen(target: Callable[..., Any], backend: str, options: dict[str, Any] | None) -> Any:
     """One that is translated to be frozen."""
-    settings = _options(backend, True, None, 0, (), options, None, True)
+    settings = _options(backend, True, None, 0, None, (), options, None, True)
     return _marked(target, {**settings, "forward_only": True})
 
 
@@ -118,6 +121,7 @@ def to_static(
     input_spec: Any = None,
     dynamic: bool | None = None,
     min_graph_size: int | None = None,
+    compile_at_call: int | None = None,
     black_list: Iterable[Any] | None = None,
     capture_control_flow: bool | None = None,
     options: dict[str, Any] | None = None,
@@ -141,6 +145,9 @@ def to_static(
             the backend prefers (`cinn`: no).
         min_graph_size: fewest operations worth a program; smaller graphs run call by call.
             Default: the backend's measured break-even.
+        compile_at_call: the call of a graph at which it becomes a program; those before run call by call. Default:
+            what the backend prefers (`paddle`: 2, and 1 where `min_graph_size` is 0). `full_graph`, steps of optimizers
+            and captured control flow do not wait.
         black_list: what breaks the graph: callables, and names such as `"nonzero"` (a function, tensor method
             or attribute of Paddle's) or `"package.module.function"`.
         capture_control_flow: branches and loops on tensors become part of the graph, as far as they can; `full_graph`
@@ -162,6 +169,7 @@ def to_static(
             "full_graph": full_graph,
             "dynamic": dynamic,
             "min_graph_size": min_graph_size,
+            "compile_at_call": compile_at_call,
             "black_list": black_list,
             "capture_control_flow": capture_control_flow,
             "options": options,
@@ -175,6 +183,7 @@ def to_static(
             given["full_graph"],
             given["dynamic"],
             given["min_graph_size"],
+            given["compile_at_call"],
             given["black_list"],
             given["options"],
             input_spec,

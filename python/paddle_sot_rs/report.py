@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dis
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,6 +195,16 @@ class Explanation:
         return out.getvalue()
 
 
+@contextmanager
+def at_once() -> Iterator[None]:
+    """In it, graphs become programs at their first call: whoever looks at them does not call twice."""
+    before = _core.compile_at_once(True)
+    try:
+        yield
+    finally:
+        _core.compile_at_once(before)
+
+
 def explain(fn: Any, **settings: Any) -> Callable[..., Explanation]:
     """`explain(fn)(*args, **kwargs)` runs once, from an empty cache, and reports."""
 
@@ -203,7 +214,8 @@ def explain(fn: Any, **settings: Any) -> Callable[..., Explanation]:
         except TypeError:
             static = static_function(to_static(fn.forward if hasattr(fn, "forward") else fn, **settings))
         static.reset()
-        result = static(*args, **kwargs)
+        with at_once():
+            result = static(*args, **kwargs)
         record = stats(static)
         graphs = static.graphs()
         code = io.StringIO()

@@ -62,6 +62,12 @@ def _check_number(name: str, value: Any) -> int:
     return value
 
 
+def _check_call(name: str, value: Any) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}: expected the number of a call, 1 or more, got {value!r}")
+    return value
+
+
 def _check_listed(name: str, value: Any) -> Any:
     from . import _listing
 
@@ -152,6 +158,14 @@ SETTINGS: dict[str, Setting] = {
             "fewest operations worth a program; smaller graphs run call by call",
             _number,
             _check_number,
+        ),
+        Setting(
+            "compile_at_call",
+            "a number from 1 on",
+            None,
+            "the call of a graph at which it becomes a program; those before run call by call",
+            _number,
+            _check_call,
         ),
         Setting(
             "black_list",

@@ -1,7 +1,7 @@
 //! `paddle_sot_rs.debug`: translating everything, and the tables of what is simulated.
 
 use paddle_sot::sync::lock;
-use paddle_sot::translate::{BackendChoice, CompileOptions, ForcedTranslation, Shared};
+use paddle_sot::translate::{BackendChoice, CompileOptions, ForcedTranslation, Shared, Worth};
 use paddle_sot::{TraceOptions, builtin_coverage, bytecode};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,7 +19,7 @@ impl Forced {
     #[new]
     fn new(py: Python<'_>, backend: String) -> PyResult<Self> {
         let options = CompileOptions {
-            backend: BackendChoice::new(backend, &PyDict::new(py), None, Some(true))?,
+            backend: BackendChoice::new(backend, &PyDict::new(py), Worth::default(), Some(true))?,
             full_graph: false,
             trace: TraceOptions {
                 max_depth: 20,

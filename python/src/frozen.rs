@@ -134,15 +134,14 @@ impl TensorKinds {
 
 /// As under `paddle.no_grad`, which costs as much as a small graph; `None` in static mode.
 fn without_gradients<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<Option<T>> {
-    let Some(tracer) = abi::tracer(py)? else {
+    if abi::tracer(py)?.is_none() {
         return Ok(None);
-    };
+    }
     if !abi::records_gradients(py) {
         return run().map(Some);
     }
-    let name = pyo3::intern!(py, "_has_grad");
-    tracer.setattr(name, false)?;
+    abi::record_gradients(py, false)?;
     let made = run();
-    tracer.setattr(name, true)?;
+    abi::record_gradients(py, true)?;
     made.map(Some)
 }

@@ -64,6 +64,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(records::record, module)?)?;
     module.add_function(wrap_pyfunction!(records::recorded, module)?)?;
     module.add_function(wrap_pyfunction!(records::show_progress, module)?)?;
+    module.add_function(wrap_pyfunction!(records::compile_at_once, module)?)?;
     module.add_function(wrap_pyfunction!(registry::load_python, module)?)?;
     module.add_function(wrap_pyfunction!(registry::list_backends, module)?)?;
     module.add_function(wrap_pyfunction!(registry::unregister_backend, module)?)?;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use paddle_sot::TraceOptions;
-use paddle_sot::translate::{BackendChoice, CompileOptions};
+use paddle_sot::translate::{BackendChoice, CompileOptions, Worth};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -26,7 +26,10 @@ pub fn compile_options(
     let backend = BackendChoice::new(
         get("backend")?.extract()?,
         get("backend_options")?.cast::<PyDict>()?,
-        get("min_graph_size")?.extract()?,
+        Worth {
+            min_graph_size: get("min_graph_size")?.extract()?,
+            compile_at_call: get("compile_at_call")?.extract()?,
+        },
         get("dynamic")?.extract()?,
     )?;
     let trace = TraceOptions {

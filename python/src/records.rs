@@ -153,6 +153,13 @@ pub fn record(on: bool) {
     translate::record::record(on);
 }
 
+/// Says whether graphs that this thread translates become programs at once; answers with what was
+/// said before.
+#[pyfunction]
+pub fn compile_at_once(at_once: bool) -> bool {
+    translate::compile_at_once(at_once)
+}
+
 /// Whether long translations show a line in a terminal.
 #[pyfunction]
 pub fn show_progress(shown: bool) {

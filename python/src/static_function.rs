@@ -397,10 +397,10 @@ impl StaticFunction {
             .iter()
             .map(|graph| GraphRecord {
                 ir: graph.ir.clone(),
-                program: graph.program.clone(),
+                program: graph.made().program.clone(),
                 guards: graph.guards.clone(),
-                backend: graph.backend.clone(),
-                report: graph.report.clone(),
+                backend: graph.made().backend.clone(),
+                report: graph.made().report.clone(),
                 code: graph.code.as_ref().map(|code| code.py(py)),
             })
             .collect()

@@ -206,6 +206,15 @@ pub trait TraceSession: Send + Sync {
         self.operations(sir.statements.len())
     }
 
+    /// Lets go of the tensors that it was given: nothing is traced any more, and the graph may be
+    /// compiled much later. `trains`: what a program does to leaves is done now.
+    ///
+    /// # Errors
+    /// Whatever Python raises.
+    fn let_go(&mut self, _py: Python<'_>, _trains: bool) -> PyResult<()> {
+        Ok(())
+    }
+
     /// Removes everything traced since `mark`; symbols from `first_dead` on are gone.
     fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId);
 
@@ -362,6 +371,11 @@ pub trait GraphBackend: DynClone + Send + Sync {
     /// graphs run call by call.
     fn min_graph_size(&self) -> usize {
         0
+    }
+
+    /// The call of a graph from which on compiling it pays; those before run call by call.
+    fn compile_at_call(&self) -> usize {
+        1
     }
 }
 

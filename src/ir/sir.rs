@@ -278,6 +278,12 @@ impl StatementIr {
         }
     }
 
+    /// Whether a tensor has dims that differ between calls.
+    pub fn has_open_dims(&self) -> bool {
+        let is_open = |kind: &SymbolKind| matches!(kind, SymbolKind::Tensor(meta) if meta.shape.contains(&-1));
+        self.symbols.iter().any(is_open)
+    }
+
     /// The tensors among the inputs, in order.
     pub fn tensor_inputs(&self) -> impl Iterator<Item = SymbolId> + '_ {
         let inputs = self.inputs.iter().copied();

@@ -12,7 +12,9 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-pub use table::{ASSIGN, ASTYPE, CLONE, DETACH, FULL, FULL_LIKE, TO_TENSOR, VIEW, WHERE, rows};
+pub use table::{
+    ASSIGN, ASTYPE, CLONE, CONTIGUOUS, DETACH, FULL, FULL_LIKE, TO_TENSOR, VIEW, WHERE, rows,
+};
 
 /// How the dims of a result follow from those of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

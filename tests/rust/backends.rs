@@ -10,7 +10,7 @@ use paddle_sot::backend::{
 };
 use paddle_sot::graph::Callee;
 use paddle_sot::sync::lock;
-use paddle_sot::translate::BackendChoice;
+use paddle_sot::translate::{BackendChoice, Worth};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rstest::{fixture, rstest};
@@ -211,7 +211,8 @@ fn options(py: Python<'_>, level: usize) -> Bound<'_, PyDict> {
 fn a_choice_follows_swaps_and_keeps_its_options(_turn: MutexGuard<'static, ()>) {
     backend::register("mine", fake("mine", 0)).unwrap();
     Python::attach(|py| {
-        let choice = BackendChoice::new("mine".into(), &options(py, 7), None, None).unwrap();
+        let choice =
+            BackendChoice::new("mine".into(), &options(py, 7), Worth::default(), None).unwrap();
         let first = choice.current(py).unwrap();
         assert_eq!((first.backend.name(), first.min_graph_size), ("mine", 7));
         assert_eq!(choice.current(py).unwrap().generation, first.generation);
@@ -225,11 +226,18 @@ fn a_choice_follows_swaps_and_keeps_its_options(_turn: MutexGuard<'static, ()>) 
     });
 }
 
+fn at_least(min_graph_size: usize) -> Worth {
+    Worth {
+        min_graph_size: Some(min_graph_size),
+        ..Worth::default()
+    }
+}
+
 #[rstest]
 fn the_users_min_graph_size_goes_before_the_backends(_turn: MutexGuard<'static, ()>) {
     Python::attach(|py| {
         let choice =
-            BackendChoice::new("submitted".into(), &options(py, 7), Some(2), None).unwrap();
+            BackendChoice::new("submitted".into(), &options(py, 7), at_least(2), None).unwrap();
         assert_eq!(choice.current(py).unwrap().min_graph_size, 2);
     });
 }
@@ -251,7 +259,7 @@ fn a_choice_that_cannot_be_made_says_why(
     Python::attach(|py| {
         let options = CString::new(options).unwrap();
         let options = py.eval(&options, None, None).unwrap();
-        let made = BackendChoice::new(name.into(), options.cast().unwrap(), None, None);
+        let made = BackendChoice::new(name.into(), options.cast().unwrap(), Worth::default(), None);
         let error = made.err().unwrap().to_string();
         assert!(error.starts_with(expected), "{error}");
     });

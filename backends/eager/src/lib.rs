@@ -5,8 +5,12 @@
 
 use std::sync::Arc;
 
+use paddle_sot_backend::abi;
 use paddle_sot_backend::frame::Modules;
-use paddle_sot_backend::graph::{Arg, Callee, Region, Statement, StatementIr, SymbolKind};
+use paddle_sot_backend::graph::{
+    Arg, Callee, Region, Statement, StatementIr, SymbolId, SymbolKind,
+};
+use paddle_sot_backend::ops::{CONTIGUOUS, VIEW};
 use paddle_sot_backend::{
     BackendError, BackendRegistration, CompileRequest, CompiledGraph, GraphBackend,
 };
@@ -14,6 +18,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyList, PySlice, PyString, PyTuple};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 /// The backend named `eager`.
@@ -72,10 +77,35 @@ struct Ready {
     wants_numbers: bool,
     /// In the order of `Region::blocks`.
     blocks: Vec<Arc<EagerGraph>>,
+    /// The tensors that nothing behind it reads: they are let go.
+    ended: Vec<SymbolId>,
+}
+
+/// By statement, the tensors that are read there for the last time, or never.
+fn ended(sir: &StatementIr) -> Vec<Vec<SymbolId>> {
+    let mut needed: FxHashSet<SymbolId> = sir.outputs.iter().copied().collect();
+    let mut found: Vec<Vec<SymbolId>> = Vec::with_capacity(sir.statements.len());
+    for statement in sir.statements.iter().rev() {
+        let mut last = Vec::new();
+        let mut look = |symbol| {
+            if needed.insert(symbol) {
+                last.push(symbol);
+            }
+        };
+        statement.for_each_argument(&mut look);
+        statement.output.for_each_symbol(&mut look);
+        found.push(last);
+    }
+    found.reverse();
+    found
 }
 
 impl Ready {
-    fn new(py: Python<'_>, statement: &Statement, wants: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        (statement, ended): (&Statement, Vec<SymbolId>),
+        wants: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
         let mut blocks = Vec::new();
         let wants_numbers = match &statement.callee {
             Callee::Api(function) => wants.call1((function.bind(py),))?.extract()?,
@@ -91,23 +121,8 @@ impl Ready {
         Ok(Self {
             wants_numbers,
             blocks,
+            ended,
         })
-    }
-}
-
-/// `paddle.no_grad()`, entered.
-struct NoGrad<'py>(Bound<'py, PyAny>);
-
-impl<'py> NoGrad<'py> {
-    fn enter(py: Python<'py>) -> PyResult<Self> {
-        let guard = py.paddle()?.call_method0("no_grad")?;
-        guard.call_method0("__enter__")?;
-        Ok(Self(guard))
-    }
-
-    fn exit(self) -> PyResult<()> {
-        self.0.call_method1("__exit__", ((), (), ()))?;
-        Ok(())
     }
 }
 
@@ -151,7 +166,7 @@ impl EagerGraph {
         let wants = py
             .module("paddle_sot_rs._paddle.open_sizes")?
             .getattr("wants_numbers")?;
-        let statements = sir.statements.iter();
+        let statements = sir.statements.iter().zip(ended(sir));
         let ready = statements.map(|statement| Ready::new(py, statement, &wants));
         Ok(Self {
             ready: ready.collect::<PyResult<_>>()?,
@@ -229,11 +244,40 @@ impl EagerGraph {
         let kwargs = kwargs.as_ref();
         match &statement.callee {
             Callee::Api(function) => call(function.bind(py), &args, kwargs),
-            Callee::Method(name) => call_method(&args, PyString::intern(py, name), kwargs),
+            Callee::Method(name) => {
+                if &**name == VIEW {
+                    // A program knows nothing of `contiguous()`, so it is no statement; where eager
+                    // mode refuses, no graph has this one.
+                    args[0].call_method0(PyString::intern(py, CONTIGUOUS))?;
+                }
+                call_method(&args, PyString::intern(py, name), kwargs)
+            }
             Callee::Attribute(name) => args[0].getattr(&**name),
             Callee::Layer(_) => call_method(&args, intern!(py, "forward").clone(), kwargs),
             Callee::Sir(region) => run_region(py, region, &self.ready[at].blocks, args.into_vec()),
         }
+    }
+
+    /// `stopped`: whether it has switched gradients off.
+    fn run_all<'py>(
+        &self,
+        py: Python<'py>,
+        values: &mut Values<'py>,
+        stopped: &mut bool,
+    ) -> PyResult<()> {
+        for (at, statement) in self.sir.statements.iter().enumerate() {
+            let stops = self.grad_enabled && !statement.grad_enabled;
+            if stops != *stopped {
+                abi::record_gradients(py, !stops)?;
+                *stopped = stops;
+            }
+            let result = self.run(py, values, (at, statement))?;
+            define(values, &statement.output, &result)?;
+            for symbol in &self.ready[at].ended {
+                values[symbol.0 as usize] = None;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -339,23 +383,11 @@ impl CompiledGraph for EagerGraph {
         for (symbol, input) in self.sir.tensor_inputs().zip(inputs) {
             values[symbol.0 as usize] = Some(input.clone());
         }
-        let mut no_grad = None;
-        let done = self
-            .sir
-            .statements
-            .iter()
-            .enumerate()
-            .try_for_each(|(at, statement)| {
-                let stops = self.grad_enabled && !statement.grad_enabled;
-                if stops && no_grad.is_none() {
-                    no_grad = Some(NoGrad::enter(py)?);
-                } else if !stops {
-                    no_grad.take().map_or(Ok(()), NoGrad::exit)?;
-                }
-                let result = self.run(py, &values, (at, statement))?;
-                define(&mut values, &statement.output, &result)
-            });
-        no_grad.map_or(Ok(()), NoGrad::exit)?;
+        let mut stopped = false;
+        let done = self.run_all(py, &mut values, &mut stopped);
+        if stopped {
+            abi::record_gradients(py, true)?;
+        }
         done?;
         let missing = || PyRuntimeError::new_err("an output of the graph has no value");
         self.sir

@@ -52,12 +52,8 @@ pub fn keeping<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult
 /// # Errors
 /// Those of the run.
 pub fn without_gradients<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    let Some(tracer) = abi::tracer(py)? else {
-        return run();
-    };
-    let name = pyo3::intern!(py, "_has_grad");
-    tracer.setattr(name, false)?;
+    abi::record_gradients(py, false)?;
     let answer = run();
-    tracer.setattr(name, true)?;
+    abi::record_gradients(py, true)?;
     answer
 }

@@ -116,6 +116,11 @@ impl GraphBackend for PaddleBackend {
     fn min_graph_size(&self) -> usize {
         MIN_GRAPH_SIZE
     }
+
+    /// Paddle prepares a program for as long as some calls of it take.
+    fn compile_at_call(&self) -> usize {
+        2
+    }
 }
 
 /// `NotImplementedError` says what a program cannot hold: no failure, a reason.

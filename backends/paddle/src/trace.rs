@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::bridge;
+use crate::leaves;
 use crate::ordered_sums;
 
 /// A program under construction, and the value of every symbol.
@@ -400,6 +401,19 @@ impl TraceSession for PaddleTrace {
             trace.call_method1("eager_cost", (called,))?.extract()
         })();
         counted.unwrap_or_else(|_| self.operations(sir.statements.len()))
+    }
+
+    fn let_go(&mut self, py: Python<'_>, trains: bool) -> PyResult<()> {
+        for (_, tensor) in std::mem::take(&mut self.inputs) {
+            if trains {
+                // In front of the hooks of the user that come behind the first call.
+                leaves::describe(tensor.bind(py).as_any())?;
+            }
+        }
+        self.pending.clear();
+        self.given.clear();
+        self.trace.bind(py).call_method0("let_go")?;
+        Ok(())
     }
 
     fn rollback(&mut self, py: Python<'_>, mark: usize, first_dead: SymbolId) {

@@ -342,6 +342,11 @@ class Trace:
         reads_dims = any(name in _READ_DIMS for name, *_ in described)
         return None if reads_dims and not computes else described
 
+    def let_go(self):
+        """Lets go of the tensors that it was given: no call is traced any more."""
+        self.external, self.fresh, self.met = {}, [], {}
+        self.alike = AlikeCalls(self)
+
     def forget(self, tensors):
         for tensor in tensors:
             self.external.pop(id(tensor), None)

@@ -25,6 +25,7 @@ import numpy as np
 import paddle
 
 from .. import _core
+from ..report import at_once
 from .pictures import Picture, TooLarge, difference, tensors
 
 # Seconds that a child may take: a lock that another thread held stays closed in it.
@@ -275,7 +276,8 @@ def compared(static: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     paddle.get_rng_state()
     children = [Child(lambda: _plain(static, args, kwargs), waits) for waits in (False, True)]
     try:
-        outcome = run(lambda: static.call_unchecked(*args, **kwargs))
+        with at_once():
+            outcome = run(lambda: static.call_unchecked(*args, **kwargs))
         expected, different = children[0].ask(), None
         if expected is not None:
             different = _compared(static, (args, kwargs), outcome, expected)

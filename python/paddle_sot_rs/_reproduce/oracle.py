@@ -108,9 +108,12 @@ def _run(request: dict[str, Any], to: int, eager: bool) -> None:
 
     try:
         import paddle_sot_rs as sot
+        from paddle_sot_rs import _core
 
         from . import checking, minify, reducing
 
+        # Most scripts call once.
+        _core.compile_at_once(True)
         os.chdir(request["folder"])
         sys.path.insert(0, request["folder"])
         if eager:

@@ -20,6 +20,8 @@ pub struct Configured {
     pub min_graph_size: usize,
     /// The same where gradients flow: the backward is another run of a program.
     pub min_training_size: usize,
+    /// The call of a graph at which it becomes a program; before that it runs call by call.
+    pub compile_at_call: usize,
     /// Whether what differs between calls may become symbolic.
     pub dynamic: bool,
 }
@@ -32,11 +34,20 @@ impl Configured {
     }
 }
 
+/// From where on a program pays; `None` asks the backend.
+#[derive(Clone, Copy, Default)]
+pub struct Worth {
+    /// See [`Configured::min_graph_size`].
+    pub min_graph_size: Option<usize>,
+    /// See [`Configured::compile_at_call`].
+    pub compile_at_call: Option<usize>,
+}
+
 /// Which backend the user asked for.
 pub struct BackendChoice {
     name: String,
     options: Obj,
-    min_graph_size: Option<usize>,
+    worth: Worth,
     dynamic: Option<bool>,
     current: Mutex<Arc<Configured>>,
 }
@@ -45,13 +56,18 @@ fn configured(
     py: Python<'_>,
     handle: &BackendHandle,
     options: &Bound<'_, PyDict>,
-    min_graph_size: Option<usize>,
+    worth: Worth,
     dynamic: Option<bool>,
 ) -> PyResult<Arc<Configured>> {
     let mut backend = backend::clone_backend(&*handle.backend);
     backend.configure(py, options)?;
     let dynamic = backend.dims_may_vary(dynamic);
+    let min_graph_size = worth.min_graph_size;
+    // Who wants programs of any size wants them now.
+    let waits = min_graph_size != Some(0);
+    let asked = || if waits { backend.compile_at_call() } else { 1 };
     Ok(Arc::new(Configured {
+        compile_at_call: worth.compile_at_call.unwrap_or_else(asked),
         min_graph_size: min_graph_size.unwrap_or_else(|| backend.min_graph_size()),
         min_training_size: min_graph_size.unwrap_or_else(|| 2 * backend.min_graph_size()),
         backend,
@@ -69,16 +85,16 @@ impl BackendChoice {
     pub fn new(
         name: String,
         options: &Bound<'_, PyDict>,
-        min_graph_size: Option<usize>,
+        worth: Worth,
         dynamic: Option<bool>,
     ) -> PyResult<Self> {
         let handle =
             backend::get(&name).map_err(|err| PyValueError::new_err(format!("backend: {err}")))?;
-        let current = configured(options.py(), &handle, options, min_graph_size, dynamic)?;
+        let current = configured(options.py(), &handle, options, worth, dynamic)?;
         Ok(Self {
             name,
             options: Obj::from(options),
-            min_graph_size,
+            worth,
             dynamic,
             current: Mutex::new(current),
         })
@@ -102,7 +118,7 @@ impl BackendChoice {
             return Ok(known);
         }
         let options = self.options.bind(py).cast::<PyDict>()?;
-        let next = configured(py, &handle, options, self.min_graph_size, self.dynamic)?;
+        let next = configured(py, &handle, options, self.worth, self.dynamic)?;
         let before = std::mem::replace(&mut *lock(&self.current), next.clone());
         drop(before);
         Ok(next)

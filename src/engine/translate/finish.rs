@@ -1,6 +1,6 @@
 //! What was traced becomes an [`Entry`]: a graph, generated code and a guard.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
@@ -23,7 +23,7 @@ use crate::tracker::{Place, TrackerRef};
 use super::automatic_dynamic;
 use super::backward_guard::BackwardGuard;
 use super::choice::Configured;
-use super::function::{BY_CALLS, Entry, Gains, GraphInfo, Translated, gains};
+use super::function::{BY_CALLS, Entry, Gains, GraphInfo, Made, Translated, gains};
 use super::graph_inputs::GraphInputs;
 use super::in_front::{self, InFront};
 use super::inner_steps::{GraphOfSteps, InnerSteps};
@@ -32,6 +32,7 @@ use super::record::{self, Counters, Node};
 use super::resumes::log_code;
 use super::statistics::Statistics;
 use super::step_graph::StepGraph;
+use super::tiered::{self, Tiered};
 
 /// Steps of optimizers that the graph does itself.
 pub(super) enum Steps {
@@ -110,6 +111,7 @@ pub(super) fn finish(
         .collect();
     let mut slots: Vec<TrackerRef> = Vec::new();
     let mut graph = None;
+    let mut later = None;
     let mut inner_steps = None;
     let of_calls = gains::of_calls(inlined, guards.len());
     let mut gain = backend.counts_gains().then_some(of_calls);
@@ -157,6 +159,7 @@ pub(super) fn finish(
             Some(Steps::Inner(_)) => Some(0),
             None => None,
         };
+        let has_numbers = tensors.iter().any(|it| GraphInputs::is_made(&it.tracker));
         let example_inputs = tensors.iter().map(|input| input.value.clone()).collect();
         let request = CompileRequest {
             sir: Arc::new(sir),
@@ -171,13 +174,16 @@ pub(super) fn finish(
             // It is built when it is known what the steps are.
             Some(Steps::Inner(_)) => Ok(None),
             Some(Steps::Last(_)) | None => timed(Phase::Backend, || {
-                compile(py, backend, request, (by_calls, gradients), of_calls)
+                let how = (by_calls, gradients, has_numbers);
+                compile(py, of, backend, request, how, of_calls)
             })
             .map(Some),
         };
         flags.undo(py)?;
-        let compiled: Option<Box<dyn CompiledGraph>>;
-        (compiled, gain) = made?.map_or((None, gain), |(made, gain)| (Some(made), gain));
+        let mut compiled = None;
+        if let Some(made) = made? {
+            (compiled, gain, later) = (Some(made.graph), made.gain, made.later);
+        }
         let mut stats = lock(&of.shared.stats);
         stats.graphs += 1;
         stats.ops += statements as u64;
@@ -215,7 +221,7 @@ pub(super) fn finish(
         py,
         of,
         (ir, nodes),
-        graph.as_deref(),
+        (graph.as_deref(), later),
         guard.as_ref(),
         &emission.plan,
         backend.generation,
@@ -249,15 +255,25 @@ pub(super) fn is_layer(sir: &StatementIr, symbol: SymbolId) -> bool {
 /// What the entry and the exit of a custom operation cost in a program, in calls of operations.
 const CUSTOM_OPERATION: i64 = 8;
 
-/// Small graphs run call by call: a program costs more than it saves. The other answer: its gain.
-/// `gradients`: how many of the outputs are, where a backward is part of the graph.
+/// What became of a graph.
+struct Compiled {
+    graph: Box<dyn CompiledGraph>,
+    gain: Option<i64>,
+    /// See [`GraphInfo::later`].
+    later: Option<Arc<OnceLock<Made>>>,
+}
+
+/// Small graphs run call by call: a program costs more than it saves.
+/// `gradients`: how many of the outputs are, where a backward is part of the graph; `has_numbers`:
+/// whether numbers that differ between calls are among the inputs.
 fn compile(
     py: Python<'_>,
-    chosen: &Configured,
+    of: &Translated,
+    chosen: &Arc<Configured>,
     mut request: CompileRequest,
-    (by_calls, gradients): (bool, Option<usize>),
+    (by_calls, gradients, has_numbers): (bool, Option<usize>, bool),
     of_calls: i64,
-) -> Result<(Box<dyn CompiledGraph>, Option<i64>), Break> {
+) -> Result<Compiled, Break> {
     let sir = &request.sir;
     let cost = request.session.eager_cost(py, sir);
     let trains = request.grad_enabled && sir.outputs.iter().any(|id| sir.has_gradient(*id));
@@ -276,24 +292,44 @@ fn compile(
     let counts = chosen.counts_gains() && !sir.has_control_flow();
     if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
         if let Ok(eager) = backend::get(BY_CALLS) {
-            return Ok((
-                eager.backend.compile(py, request)?,
-                counts.then_some(of_calls),
-            ));
+            return Ok(Compiled {
+                graph: eager.backend.compile(py, request)?,
+                gain: counts.then_some(of_calls),
+                later: None,
+            });
         }
     }
     let regions = sir.statements.iter();
     let regions = regions.filter(|it| matches!(it.callee, Callee::Sir(_)));
     let saved = cost as i64 - needed as i64;
     let gain = saved - CUSTOM_OPERATION * regions.count() as i64;
-    Ok((chosen.backend.compile(py, request)?, counts.then_some(gain)))
+    let gain = counts.then_some(gain);
+    // A graph of other sizes or numbers than before comes again, and is not what eager mode does
+    // call by call. Control flow is traced once more for its gradients, with what it was given.
+    let is_plain =
+        gradients.is_none() && !has_numbers && !sir.has_open_dims() && !sir.has_regions();
+    if is_plain && !of.shared.options.full_graph && tiered::waits(chosen) {
+        if let Ok(eager) = backend::get(BY_CALLS) {
+            let tiered = Tiered::new(py, of, chosen, (&*eager.backend, request))?;
+            return Ok(Compiled {
+                later: Some(Arc::clone(&tiered.made)),
+                graph: Box::new(tiered),
+                gain,
+            });
+        }
+    }
+    Ok(Compiled {
+        graph: chosen.backend.compile(py, request)?,
+        gain,
+        later: None,
+    })
 }
 
 fn remember(
     py: Python<'_>,
     of: &Translated,
     (ir, nodes): (String, Vec<Node>),
-    graph: Option<&dyn CompiledGraph>,
+    (graph, later): (Option<&dyn CompiledGraph>, Option<Arc<OnceLock<Made>>>),
     guard: &dyn CompiledGuard,
     plan: &Plan,
     generation: u64,
@@ -312,11 +348,10 @@ fn remember(
     let Some(graph) = graph else { return Ok(None) };
     let info = Arc::new(GraphInfo {
         ir,
-        program: graph.program_text(py)?,
+        made: Made::of(py, graph)?,
+        later,
         guards: guard.describe(),
-        backend: graph.backend_name().to_owned(),
         generation,
-        report: graph.report(),
         code,
         nodes,
     });

@@ -273,8 +273,8 @@ impl GraphRecord {
     fn of(info: &GraphInfo) -> Self {
         Self {
             ir: info.ir.clone(),
-            backend: info.backend.clone(),
-            report: info.report.clone(),
+            backend: info.made().backend.clone(),
+            report: info.made().report.clone(),
             nodes: info.nodes.clone(),
         }
     }

@@ -53,6 +53,18 @@ pub fn tracer(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     Ok((!tracer.is_none()).then_some(tracer))
 }
 
+/// Has eager mode record gradients, or not, as `paddle.no_grad()` does: that takes as long as a
+/// small graph, and may be replaced. Nothing in static mode.
+///
+/// # Errors
+/// When Paddle cannot be told.
+pub fn record_gradients(py: Python<'_>, on: bool) -> PyResult<()> {
+    match tracer(py)? {
+        Some(tracer) => tracer.setattr(pyo3::intern!(py, "_has_grad"), on),
+        None => Ok(()),
+    }
+}
+
 impl GlobalState {
     /// The state now.
     ///

@@ -11,7 +11,7 @@ mod views;
 
 pub use making::TO_TENSOR;
 pub use math::{ASSIGN, CLONE, FULL, FULL_LIKE, WHERE};
-pub use views::{ASTYPE, DETACH, VIEW};
+pub use views::{ASTYPE, CONTIGUOUS, DETACH, VIEW};
 
 use super::{Fact, Unlike};
 

@@ -14,6 +14,9 @@ pub const ASTYPE: &str = "astype";
 /// The shape of a list, or another dtype of the same memory: it copies nothing.
 pub const VIEW: &str = "view";
 
+/// The tensor, in storage of its own where it has gaps or another order.
+pub const CONTIGUOUS: &str = "contiguous";
+
 pub(super) const ROWS: Rows = &[
     ("as_complex", &[View, MAY_HAVE_GAPS]),
     ("as_real", &[View]),
@@ -42,7 +45,7 @@ pub(super) const ROWS: Rows = &[
     ("channel_shuffle", &[View]),
     ("chunk", &[Shape(Split), View, NeverFailsAlone, OneKernel]),
     ("conj", &[View]),
-    ("contiguous", &[View, Shape(Same)]),
+    (CONTIGUOUS, &[View, Shape(Same)]),
     (DETACH, &[CheapView, KeepsOrder, NeverFails, Shape(Same)]),
     ("diagonal", &[CheapView, ProgramView]),
     ("dsplit", &[View, OneKernel]),

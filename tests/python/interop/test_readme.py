@@ -37,7 +37,7 @@ def test_snippets_about_backends_run(tmp_path):
 
 
 def test_snippets_about_performance_run(tmp_path):
-    out = output_of(ROOT / "docs" / "user" / "performance.md", 1, tmp_path)
+    out = output_of(ROOT / "docs" / "user" / "performance.md", 2, tmp_path)
     assert out.startswith(("set: ", "not needed: ", "not possible: "))
 
 

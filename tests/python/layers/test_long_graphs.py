@@ -126,7 +126,7 @@ def both(make):
     for translate in (False, True):
         paddle.seed(3)
         net = make()
-        call = sot.to_static(net) if translate else net
+        call = sot.to_static(net, compile_at_call=1) if translate else net
         answers.append(seen_after_training(net, call))
     assert [(a == b).all() for a, b in zip(*answers, strict=True)].count(False) == 0
     return call
@@ -166,7 +166,7 @@ def test_what_two_pieces_would_add_up_is_one_program():
 )
 def test_inference(make):
     net = make()
-    call = sot.to_static(net)
+    call = sot.to_static(net, compile_at_call=1)
     x = paddle.linspace(-1, 1, 12).reshape([3, 4])
     with paddle.no_grad():
         for _ in range(2):
@@ -184,7 +184,7 @@ def test_inference(make):
 def test_what_no_piece_needs_any_more_goes():
     """Between the pieces, as in eager mode."""
     net = Deep(120)
-    call = sot.to_static(net)
+    call = sot.to_static(net, compile_at_call=1)
     with paddle.no_grad():
         call(paddle.ones([2, 4]))
         gc.collect()

@@ -12,7 +12,7 @@ use pyo3::types::PyInt;
 use crate::abi;
 use crate::graph::{Arg, Callee, SymbolId, picks};
 use crate::guard::GuardKind;
-use crate::ops::{DETACH, Fact, RESHAPES, VIEW, knows};
+use crate::ops::{CONTIGUOUS, DETACH, Fact, RESHAPES, VIEW, knows};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Arena, Kind, TensorVar, VarId, View};
 
@@ -269,7 +269,7 @@ pub fn contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<VarId> {
         let view = Arc::new(View {
             base,
             base_symbol: symbol,
-            callee: Callee::Method(Arc::from("contiguous")),
+            callee: Callee::Method(Arc::from(CONTIGUOUS)),
             args: vec![Arg::Symbol(symbol)],
             kwargs: Vec::new(),
             item: None,
@@ -366,7 +366,7 @@ pub fn is_contiguous(t: &mut Tracer<'_>, tensor: VarId) -> Step<bool> {
             Callee::Api(function) => function.bind(t.py).getattr("__name__")?.extract()?,
             Callee::Attribute(_) | Callee::Layer(_) | Callee::Sir(_) => return Ok(false),
         };
-        if name == "contiguous" {
+        if name == CONTIGUOUS {
             return Ok(true);
         }
         if name == "__getitem__" && is_one_of_rows(t.py, &view.args) {

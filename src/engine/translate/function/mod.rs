@@ -37,7 +37,7 @@ pub(super) use compile_lock::{exclusively, in_turn};
 use experience::Experience;
 pub use gains::Gains;
 
-pub use shared::{CompileOptions, GraphInfo, Shared};
+pub use shared::{CompileOptions, GraphInfo, Made, Shared};
 pub(super) use skip_policy::shown;
 pub use unasked::UnaskedCall;
 

@@ -2,11 +2,12 @@
 //! parts call.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyo3::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::backend::CompiledGraph;
 use crate::bytecode::ResumeSpec;
 use crate::obj::Obj;
 use crate::reason::{NoteOwnStep, SourceLoc, Stats};
@@ -26,24 +27,53 @@ pub struct CompileOptions {
     pub trace: TraceOptions,
 }
 
+/// What a backend has made of a graph.
+#[derive(Clone)]
+pub struct Made {
+    /// The program.
+    pub program: String,
+    /// The backend.
+    pub backend: String,
+    /// What it says about it.
+    pub report: Vec<String>,
+}
+
+impl Made {
+    /// # Errors
+    /// When the program cannot be shown.
+    pub fn of(py: Python<'_>, graph: &dyn CompiledGraph) -> PyResult<Self> {
+        Ok(Self {
+            program: graph.program_text(py)?,
+            backend: graph.backend_name().to_owned(),
+            report: graph.report(),
+        })
+    }
+}
+
 /// A graph as `explain` shows it.
 pub struct GraphInfo {
     /// The statements.
     pub ir: String,
-    /// The backend's program.
-    pub program: String,
+    /// What the backend has made of it.
+    pub made: Made,
+    /// What it has made of it behind the translation.
+    pub later: Option<Arc<OnceLock<Made>>>,
     /// The guards.
     pub guards: Vec<String>,
-    /// The backend.
-    pub backend: String,
     /// The generation of the backend.
     pub generation: u64,
-    /// What the backend says about it.
-    pub report: Vec<String>,
     /// The generated code object, if there is one.
     pub code: Option<Obj>,
     /// What flows through it, where that is recorded.
     pub nodes: Vec<Node>,
+}
+
+impl GraphInfo {
+    /// What the backend has made of it by now.
+    pub fn made(&self) -> &Made {
+        let later = self.later.as_ref().and_then(|later| later.get());
+        later.unwrap_or(&self.made)
+    }
 }
 
 /// The original code object, the globals, the place, and the raising instruction.

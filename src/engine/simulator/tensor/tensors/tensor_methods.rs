@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::frame::Modules;
 use crate::graph::{Callee, is_in_place};
-use crate::ops::{CLONE, VIEW, WHERE};
+use crate::ops::{CLONE, CONTIGUOUS, VIEW, WHERE};
 use crate::reason::{BreakId, BreakKind};
 use crate::simulator::subclasses::refuse_own;
 use crate::simulator::{
@@ -165,7 +165,7 @@ pub fn method(
             return Ok(array);
         }
     }
-    if name == "contiguous" && args.is_empty() && kwargs.is_empty() {
+    if name == CONTIGUOUS && args.is_empty() && kwargs.is_empty() {
         return alias_analysis::contiguous(t, tensor);
     }
     let shape;
