@@ -343,6 +343,10 @@ class Frozen:
         refused = None
         for size in EXAMPLES:
             examples = Examples(Specification(self._specified, spec).entries, size)
+            for _, tensor, _ in examples.inputs:
+                # An `InputSpec` says otherwise, and a branch on dims could give it, or a tensor
+                # without a gradient.
+                tensor.stop_gradient = True
             try:
                 key, kind = self._kind(state, examples, what)
             except GraphBreakError as error:

@@ -252,3 +252,17 @@ def test_nothing_is_kept_alive():
     del frozen
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("name", ["argument", "of a network"])
+def test_branches_on_dims_give_what_comes_in_or_what_is_made(name):
+    """An `InputSpec` says that gradients flow to it, and none do in a call."""
+    layer = nn.Linear(4, 4)
+    layer.eval()
+    made = layer if name == "of a network" else lambda x: x * 2
+    function = lambda x: x if x.shape[0] > 2 else made(x)  # noqa: E731
+    frozen = sot.freeze(function, [(InputSpec([None, 4], "float32"),)], backend="paddle")
+    for rows in (1, 2, 3, 5):
+        x = tensor(rows, 4)
+        with paddle.no_grad():
+            same(frozen(x), function(x))
