@@ -13,12 +13,14 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs._onednn.operators import (
     KNOWN,
     activates_again,
+    begins_in_front,
     ends_a_product,
     is_cut_off,
     is_flattened_otherwise,
     misread,
     norms_several_dims,
     plain_name,
+    pools_otherwise,
     reads_behind_the_slope,
     transposes_a_column,
 )
@@ -137,6 +139,8 @@ UNSAFE = dict(
     # Joined to a product, its slope is taken for a float, and is a double: that ends the process.
     leaky_relu=ends_a_product,
     softplus=is_cut_off,
+    slice=begins_in_front,
+    pool2d=pools_otherwise,
     matmul=transposes_a_column,
     transpose=is_flattened_otherwise,
     # Reorders, whatever dtype is asked for.

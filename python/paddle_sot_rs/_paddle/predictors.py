@@ -12,13 +12,16 @@ from paddle_sot_rs._onednn.operators import (
     KNOWN,
     TURNED,
     activates_again,
+    begins_in_front,
     ends_a_product,
     is_cut_off,
     is_flattened_otherwise,
     misread,
     norms_several_dims,
     plain_name,
+    pools_otherwise,
     reads_behind_the_slope,
+    sliced_axes,
     transposes_a_column,
 )
 from paddle_sot_rs._paddle.blocks import ROWS
@@ -65,6 +68,8 @@ _PRELU = "pd_op.prelu"
 _LAYER_NORM = "pd_op.layer_norm"
 _POOL = "pd_op.pool2d"
 _SOFTPLUS = "pd_op.softplus"
+# What their operands are safe from: of kernels of oneDNN one writes over what is divided.
+_KEEPS = KNOWN - set("divide divide_".split())
 _SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
@@ -97,6 +102,9 @@ def prepare(block, inputs, outputs=()):
             continue
         elif op.name() == "pd_op.gather" and _gathers_along_another(op):
             _select(op, outputs)
+            continue
+        elif begins_in_front(op) and op.result(0).dtype in _ONEDNN and not _takes_one_of_each(op):
+            _slice_in_steps(op, outputs)
             continue
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op, outputs)
@@ -166,7 +174,7 @@ def _compute_in_doubles(op, outputs):
     write in where they may not.
 
     Rows that come and go, all of which may be empty, `pad`, `prelu`, `softplus`, norms of several
-    dims, pooling to sizes that do not divide dims, and copies of the nearest.
+    dims, pooling to sizes that do not divide dims or by windows that end behind the padding, and copies of the nearest.
 
     Those take no doubles, which hold what they are given.
     """
@@ -256,10 +264,25 @@ def _select(op, outputs):
     _take_place(op, made, outputs)
 
 
+def _takes_one_of_each(op):
+    """Whether it takes one place of each axis that it goes along: eager mode raises where there is none."""
+    return set(sliced_axes(op)) <= set(op.attrs()["decrease_axis"])
+
+
+def _slice_in_steps(op, outputs):
+    """The same slice with steps of 1: that has no kernel of oneDNN."""
+    (given, begins, ends), along = op.operands_source(), sliced_axes(op)
+    pir.set_insertion_point(op)
+    made = _C_ops.strided_slice(given, along, begins, ends, [1] * len(along))
+    if going := op.attrs()["decrease_axis"]:
+        made = _C_ops.squeeze(made, going)
+    _take_place(op, made, outputs)
+
+
 def _has_no_kernel(op):
     """Whether it is computed in doubles: see there."""
     differs = op.name() in (_PAD, _NEAREST) or reads_behind_the_slope(op) or is_cut_off(op)
-    differs = differs or op.name() == _POOL and _pools_unevenly(op)
+    differs = differs or op.name() == _POOL and (_pools_unevenly(op) or pools_otherwise(op))
     return differs or _is_norm_alone(op) or _is_element(op) or _is_of_rows(op)
 
 
@@ -366,9 +389,12 @@ def _alike(block):
 
 
 def _is_written(value):
-    """Whether what uses it may write over it: an operation with such a form whose kernel is none of oneDNN's."""
+    """Whether what uses it may write over it: an operation with such a form whose kernel is none of oneDNN's, or the
+    one of these that does so too.
+    """
     names = (plain_name(user) for user in value.all_used_ops())
-    return any((name not in KNOWN or value.dtype not in _ONEDNN) and hasattr(_C_ops, f"{name}_") for name in names)
+    keeps = _KEEPS if value.dtype in _ONEDNN else ()
+    return any(name not in keeps and hasattr(_C_ops, f"{name}_") for name in names)
 
 
 def _keep_apart(op, outputs):
