@@ -26,7 +26,7 @@ from paddle_sot_rs._onednn.operators import (
 )
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.constants import DATA
-from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
+from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of, with_inner
 from paddle_sot_rs._paddle.passes.python_numbers import described
 from paddle_sot_rs._paddle.value_patches import dims
 from paddle_sot_rs._paddle.views import ASSIGN
@@ -74,17 +74,19 @@ _SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
 
-def prepare(block, inputs, outputs=()):
+def prepare(block, inputs, outputs=(), written_over=None):
     """Changes a program that is going to be saved.
 
-    `inputs` are Values of its inputs, and `outputs` of its results: other ones may take their places.
+    `inputs` are Values of its inputs, and `outputs` of its results: other ones may take their places. Of a block
+    inside of it, `written_over` is what `_written_over` says of the program.
     """
     while customs := [op for op in block.ops if op.name() == CUSTOM]:
         for op in customs:
             _inline(op, outputs)
     for op in filter(transposes_a_column, block.ops):
         _transpose_before(op, outputs)
-    written_over = _written_over(block, {value.id for value in outputs})
+    if written_over is None:
+        written_over = _written_over(block, {value.id for value in outputs})
     plain = {}
     for op in block.ops:
         for at in misread(op):
@@ -109,7 +111,7 @@ def prepare(block, inputs, outputs=()):
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op, outputs)
         for inner in blocks_of(op):
-            prepare(inner, inputs)
+            prepare(inner, inputs, (), written_over)
             _hand_over_plainly(inner)
 
 
@@ -347,18 +349,24 @@ def _written_over(block, outputs):
 
     What oneDNN has made in plain layout is handed on without a copy, to each as if to the only one.
     """
-    candidates = [op for op in block.ops if any(map(_is_written, _tensors(op)))]
+    candidates = [op for op in with_inner(block.ops) if any(map(_is_written, _tensors(op)))]
     if not candidates:
         return set()
-    alike = _alike(block)
-    found = set()
+    alike, found = {}, set()
+    _find_alike(block, {}, {}, alike)
     for op in candidates:
         group = alike.get(op.id(), [op])
         for at in range(op.num_results()):
             values = [one.result(at) for one in group if one.result(at).initialized()]
-            if sum(len(value.all_used_ops()) + (value.id in outputs) for value in values) > 1:
+            if sum(_uses(value) + (value.id in outputs) for value in values) > 1:
                 found.update(one.id() for one in group)
     return found
+
+
+def _uses(value):
+    """How often a value is used: in a block of an operation, which may be a loop, any number of times."""
+    home = value.get_defining_op().get_parent_block()
+    return sum(1 if user.get_parent_block() is home else 2 for user in value.all_used_ops())
 
 
 def _made(op):
@@ -373,10 +381,11 @@ def _tensors(op):
     return _made(op)
 
 
-def _alike(block):
-    """By operation, those that compute the same: a pass leaves the first of them."""
-    groups, found, first = {}, {}, {}
+def _find_alike(block, groups, first, found):
+    """By operation, those that compute the same: a pass leaves the first of them, also of what a block around has."""
     for op in block.ops:
+        for inner in blocks_of(op):
+            _find_alike(inner, dict(groups), first, found)
         if op.num_regions() or not op.num_results():
             continue
         operands = tuple(first.get(value.id, value.id) for value in op.operands_source() if value.initialized())
@@ -385,7 +394,6 @@ def _alike(block):
         found[op.id()] = group
         for value, same in zip(op.results(), group[0].results(), strict=True):
             first[value.id] = same.id
-    return found
 
 
 def _is_written(value):
