@@ -62,6 +62,7 @@ _JOINED = dict(_followers())
 _CONVOLUTIONS = [f"pd_op.{name}" for name in "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm_".split()]
 _BEFORE_A_SLOPE = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm matmul".split()
 _ONEDNN = (paddle.float32, paddle.bfloat16)
+_BYTES = (paddle.int8, paddle.uint8)
 _PAD = "pd_op.pad"
 _NEAREST = "pd_op.nearest_interp"
 _PRELU = "pd_op.prelu"
@@ -105,8 +106,11 @@ def prepare(block, inputs, outputs=(), written_over=None):
         elif op.name() == "pd_op.gather" and _gathers_along_another(op):
             _select(op, outputs)
             continue
-        elif begins_in_front(op) and op.result(0).dtype in _ONEDNN and not _takes_one_of_each(op):
+        elif begins_in_front(op) and op.result(0).dtype in (*_ONEDNN, *_BYTES) and not _takes_one_of_each(op):
             _slice_in_steps(op, outputs)
+            continue
+        elif op.name() == "pd_op.add" and op.result(0).dtype in _BYTES:
+            _add_whole_numbers(op, outputs)
             continue
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op, outputs)
@@ -279,6 +283,15 @@ def _slice_in_steps(op, outputs):
     if going := op.attrs()["decrease_axis"]:
         made = _C_ops.squeeze(made, going)
     _take_place(op, made, outputs)
+
+
+def _add_whole_numbers(op, outputs):
+    """The sum of bytes, computed as of larger numbers: the kernel of oneDNN gives the largest byte where one goes on
+    from the smallest.
+    """
+    pir.set_insertion_point(op)
+    left, right = (_C_ops.cast(value, paddle.int32) for value in op.operands_source())
+    _take_place(op, _C_ops.cast(_C_ops.add(left, right), op.result(0).dtype), outputs)
 
 
 def _has_no_kernel(op):

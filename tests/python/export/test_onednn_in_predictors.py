@@ -444,3 +444,14 @@ def test_quotients_are_not_written_over_what_is_divided(name, tmp_path):
         return y, y / (y.abs() + 2), z / (z.abs() + 2), z.mean(-1)
 
     equals_eager(function, tmp_path, [(4, 4), (1, 4), (5, 4)], [None, 4])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_bytes(dtype, tmp_path):
+    """Sums go on from the other end, and slices begin in front of the first place."""
+
+    def function(x):
+        y = (x * 60).astype("int32").astype(dtype)
+        return [y + y[:, :1], (y + y) * 2, y[:, -3:], -y[-9:] + 1]
+
+    equals_eager(function, tmp_path, SHAPES)
