@@ -85,6 +85,11 @@ def reads_behind_the_slope(op: Any) -> bool:
     return plain_name(op) == _PRELU and len(op.operand_source(0).shape) < _SLOPE_DIMS
 
 
+def has_six_dims(op: Any) -> bool:
+    """Whether it takes six dims or more, with which kernels of norms and slopes raise."""
+    return len(op.operand_source(0).shape) > 5
+
+
 def norms_several_dims(op: Any) -> bool:
     """Whether it is a `layer_norm` of more than the last dim, which the kernel of oneDNN refuses."""
     return plain_name(op) == _LAYER_NORM and op.attrs()["begin_norm_axis"] != len(op.operand_source(0).shape) - 1

@@ -14,6 +14,7 @@ from paddle_sot_rs._onednn.operators import (
     activates_again,
     begins_in_front,
     ends_a_product,
+    has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
     misread,
@@ -297,6 +298,7 @@ def _add_whole_numbers(op, outputs):
 def _has_no_kernel(op):
     """Whether it is computed in doubles: see there."""
     differs = op.name() in (_PAD, _NEAREST) or reads_behind_the_slope(op) or is_cut_off(op)
+    differs = differs or op.name() == _PRELU and has_six_dims(op)
     differs = differs or op.name() == _POOL and (_pools_unevenly(op) or pools_otherwise(op))
     return differs or _is_norm_alone(op) or _is_element(op) or _is_of_rows(op)
 
@@ -313,8 +315,9 @@ def _pools_unevenly(op):
 
 
 def _is_norm_alone(op):
-    """Whether it norms several dims, and nothing reads the mean and the variance."""
-    return norms_several_dims(op) and all(value.use_empty() for value in op.results()[1:])
+    """Whether it norms several dims, or one of six, and nothing reads the mean and the variance."""
+    differs = norms_several_dims(op) or op.name() == _LAYER_NORM and has_six_dims(op)
+    return differs and all(value.use_empty() for value in op.results()[1:])
 
 
 def _is_of_rows(op):

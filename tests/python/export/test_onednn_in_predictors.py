@@ -455,3 +455,13 @@ def test_bytes(dtype, tmp_path):
         return [y + y[:, :1], (y + y) * 2, y[:, -3:], -y[-9:] + 1]
 
     equals_eager(function, tmp_path, SHAPES)
+
+
+def test_norms_and_slopes_of_six_dims(tmp_path):
+    slope = paddle.to_tensor([0.2])
+
+    def function(x):
+        y = x.reshape([-1, 1, 2, 1, 1, 2]) * 2
+        return [F.layer_norm(y, 2), F.prelu(y - 1, slope)]
+
+    equals_eager(function, tmp_path, [(2, 4), (1, 4), (3, 4)], [None, 4])
