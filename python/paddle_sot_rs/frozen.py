@@ -15,7 +15,7 @@ from paddle.base import framework
 from paddle.nn import Layer
 
 from . import _core, api, jit
-from ._export.sizes import EXAMPLES
+from ._export.search import Search
 from .errors import GraphBreakError
 from .specification import PLAIN, Examples, Specification
 
@@ -255,6 +255,13 @@ class _Broken:
             return self.function(*args)
 
 
+class _FailsAtSizesError(Exception):
+    """A call that raises, which others may not do."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 class _State:
     """What belongs to one set of parameters."""
 
@@ -340,22 +347,27 @@ class Frozen:
 
     def _add(self, state: _State, spec: list[Any], what: str) -> Any:
         """Makes a kind of calls ready."""
-        refused = None
-        for size in EXAMPLES:
-            examples = Examples(Specification(self._specified, spec).entries, size)
+        entries = Specification(self._specified, spec).entries
+        search = Search(entries)
+        for sizes in search:
+            examples = Examples(entries, sizes)
+            for _, tensor, _ in examples.inputs:
+                # An `InputSpec` says otherwise, and a branch on dims could give it, or a tensor
+                # without a gradient.
+                tensor.stop_gradient = True
             try:
                 key, kind = self._kind(state, examples, what)
             except GraphBreakError as error:
                 error.add_note(f"freeze: of {what}")
-                refused = refused or error
-                if sum(len(dims) for *_, dims in examples.inputs) < 2:
-                    break
-                continue
-            state.add(key, kind)
-            return kind
-        assert refused is not None
-        if not self._allow_breaks:
-            raise refused
+                search.refuse(error)
+            except _FailsAtSizesError as failed:
+                search.refuse(failed.error)
+            else:
+                state.add(key, kind)
+                return kind
+        assert search.refused is not None
+        if not self._allow_breaks or not isinstance(search.refused, GraphBreakError):
+            raise search.refused
         broken = _Broken(api.to_static(self._function, backend=self._backend, options=self._options))
         state.add(_key(examples.args, [], {id(tensor): dims for _, tensor, dims in examples.inputs}), broken)
         return broken
@@ -375,13 +387,18 @@ class Frozen:
                 # Parameters may have changed since their copies were made.
                 before = state.kept.changed()
                 # The first run makes what others keep. A graph writes running statistics itself.
-                made = graph(*tensors)
+                try:
+                    made = graph(*tensors)
+                except Exception as error:
+                    raise _FailsAtSizesError(error) from error
                 if changed := [name for name in state.kept.changed() if name not in before]:
                     raise ValueError(f"freeze: {what} changes {', '.join(changed)}: it trains; call eval() first")
                 try:
                     result = self._function(*examples.args)
                 except Exception as error:
-                    raise RuntimeError(f"freeze: {what} raises {type(error).__name__}: {error}") from error
+                    raised = RuntimeError(f"freeze: {what} raises {type(error).__name__}: {error}")
+                    raised.__cause__ = error
+                    raise _FailsAtSizesError(raised) from error
                 shown: list[Any] = []
                 template = _template(result, shown)
                 if len(made) != len(shown):

@@ -19,7 +19,8 @@ from paddle.nn import Layer
 
 from . import _core
 from ._export.file_check import check_file
-from ._export.sizes import EXAMPLES, Sizes, candidates
+from ._export.search import Search
+from ._export.sizes import Sizes
 from ._paddle_jit.functions import (
     enable_to_static,
     ignore_module,
@@ -30,7 +31,7 @@ from ._paddle_jit.functions import (
 )
 from .api import decorated, exported, is_of_paddle, spec_of_paddles, static_of, undecorated
 from .errors import GraphBreakError
-from .specification import Examples, Specification, example_shapes, is_known, is_small
+from .specification import Examples, Specification, is_known
 
 __all__ = [
     "TranslatedLayer",
@@ -50,8 +51,6 @@ load = paddle.jit.load
 _log = logging.getLogger("paddle_sot_rs.jit")
 # How Paddle writes a float that is no number.
 _NAN = '"VD":"NaN"'
-# Breaks that other sizes may not have: an operator or the function itself refuses these.
-_OF_SIZES = {"PSR0207", "PSR0415"}
 
 
 # What becomes of a branch on open dims.
@@ -99,27 +98,15 @@ class _Capture:
 
     def _tried(self) -> tuple[Any, Sizes]:
         """The program, traced with the first sizes that the function takes."""
-        refused: GraphBreakError | None = None
-        tried: list[list[tuple[int, ...]]] = []
-        # Whether all were refused for what other sizes may not have.
-        by_sizes = True
-        for sizes in candidates():
-            shapes = example_shapes(self._entries, sizes)
-            if shapes in tried or not is_small(shapes) and tried:
-                continue
-            if sizes.are_multiples and not by_sizes:
-                break
-            tried.append(shapes)
+        search = Search(self._entries)
+        for sizes in search:
             examples = Examples(self._entries, sizes)
             try:
                 return self._traced(examples.inputs, examples.args), sizes
             except GraphBreakError as error:
-                # What is said of even sizes says more than that odd ones do not fit.
-                if refused is None or (sizes.are_multiples and len(tried) <= len(EXAMPLES) + 1):
-                    refused = error
-                by_sizes = by_sizes and not _OF_SIZES.isdisjoint(error.ids)
-        assert refused is not None
-        raise refused
+                search.refuse(error)
+        assert search.refused is not None
+        raise search.refused
 
     def _traced(self, inputs: list[tuple[str, Any, list[int]]], args: tuple[Any, ...]) -> Any:
         static = exported(self._function, self._assumes)

@@ -13,12 +13,15 @@ from paddle.base.libpaddle import pir
 from paddle_sot_rs._onednn.operators import (
     KNOWN,
     activates_again,
+    begins_in_front,
     ends_a_product,
+    has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
     misread,
     norms_several_dims,
     plain_name,
+    pools_otherwise,
     reads_behind_the_slope,
     transposes_a_column,
 )
@@ -82,13 +85,9 @@ def _always(op: Any) -> bool:
     return True
 
 
-def _has_six_dims(op: Any) -> bool:
-    return len(op.operand_source(0).shape) > 5
-
-
 def _prelu(op: Any) -> bool:
     # Of six dims it raises.
-    return reads_behind_the_slope(op) or _has_six_dims(op)
+    return reads_behind_the_slope(op) or has_six_dims(op)
 
 
 def _layer_norm(op: Any) -> bool:
@@ -96,7 +95,7 @@ def _layer_norm(op: Any) -> bool:
     # Of six dims, and over several, it raises.
     if norms_several_dims(op):
         return True
-    return _has_six_dims(op) or op.operand_source(1).initialized() != op.operand_source(2).initialized()
+    return has_six_dims(op) or op.operand_source(1).initialized() != op.operand_source(2).initialized()
 
 
 def _batch_norm(op: Any) -> bool:
@@ -137,6 +136,8 @@ UNSAFE = dict(
     # Joined to a product, its slope is taken for a float, and is a double: that ends the process.
     leaky_relu=ends_a_product,
     softplus=is_cut_off,
+    slice=begins_in_front,
+    pool2d=pools_otherwise,
     matmul=transposes_a_column,
     transpose=is_flattened_otherwise,
     # Reorders, whatever dtype is asked for.

@@ -9,6 +9,8 @@ import paddle
 from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
 from paddle_sot_rs._paddle.gradients.backward import blocks_of, with_inner
 
+from .operators import sliced_axes
+
 # Inputs of which nothing is known, by the ids of values.
 Unknown = frozenset[int]
 
@@ -69,7 +71,7 @@ def _cuts_closed_dims(op: Any) -> bool:
     if op.name() != "pd_op.slice":
         return False
     shape = op.operand_source(0).shape
-    return all(shape[axis] >= 0 for axis in op.attrs()["axes"])
+    return all(shape[axis] >= 0 for axis in sliced_axes(op))
 
 
 def filled(block: Any, unknown: Unknown = frozenset()) -> set[int]:

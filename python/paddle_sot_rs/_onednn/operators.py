@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 # They ask for no more than the name.
 KNOWN = frozenset(
@@ -85,9 +85,107 @@ def reads_behind_the_slope(op: Any) -> bool:
     return plain_name(op) == _PRELU and len(op.operand_source(0).shape) < _SLOPE_DIMS
 
 
+def has_six_dims(op: Any) -> bool:
+    """Whether it takes six dims or more, with which kernels of norms and slopes raise."""
+    return len(op.operand_source(0).shape) > 5
+
+
 def norms_several_dims(op: Any) -> bool:
     """Whether it is a `layer_norm` of more than the last dim, which the kernel of oneDNN refuses."""
     return plain_name(op) == _LAYER_NORM and op.attrs()["begin_norm_axis"] != len(op.operand_source(0).shape) - 1
+
+
+def _numbers(value: Any) -> list[int] | None:
+    """The constants that are a list of sizes or places; None where the program computes them."""
+    maker = value.get_defining_op()
+    return maker.attrs()["value"] if maker is not None and maker.name() == "pd_op.full_int_array" else None
+
+
+def sliced_axes(op: Any) -> list[int]:
+    """The axes along which a slice takes a part."""
+    return list(op.attrs()["axes"])
+
+
+def begins_in_front(op: Any) -> bool:
+    """Whether it is a slice that may begin in front of the first place: the kernel of oneDNN reads there.
+
+    A dim has one place at least, see `filled`.
+    """
+    if op.name() != "pd_op.slice":
+        return False
+    shape, begins = op.operand_source(0).shape, _numbers(op.operand_source(1))
+    if begins is None:
+        return True
+    pairs = zip(sliced_axes(op), begins, strict=True)
+    return any(begin < -max(shape[axis], 1) for axis, begin in pairs)
+
+
+# Attributes of a pooling.
+_PLACES = "paddings padding_algorithm strides data_format".split()
+_HOW = "pooling_type adaptive global_pooling ceil_mode exclusive".split()
+
+
+class _Windows(NamedTuple):
+    """The windows of a pooling along one axis. `padding` is in front and behind, None where only a call says it."""
+
+    dim: int
+    size: int
+    stride: int
+    padding: tuple[int, int] | None
+
+    def all_are_whole(self, rounds_up: bool) -> bool:
+        """Whether none ends behind the padding in any call."""
+        if self.padding is None:
+            return False
+        left = max(self.dim, 1) + sum(self.padding) - self.size
+        return left >= 0 and (not rounds_up or (left % self.stride == 0 if self.dim >= 0 else self.stride == 1))
+
+
+def _windows(op: Any, sizes: list[int]) -> list[_Windows]:
+    asked, shape = op.attrs(), op.operand_source(0).shape
+    explicit, algorithm, strides, layout = (asked[name] for name in _PLACES)
+    dims = shape[1:-1] if layout == "NHWC" else shape[2:]
+    found = []
+    for at, (dim, size, stride) in enumerate(zip(dims, sizes, strides, strict=True)):
+        padding: tuple[int, int] | None = (0, 0)
+        if algorithm == "SAME" and dim < 0 and stride > 1:
+            padding = None
+        elif algorithm == "SAME":
+            count = -(-dim // stride) if stride > 1 else dim
+            whole = max((count - 1) * stride + size - dim, 0)
+            padding = whole // 2, whole - whole // 2
+        elif algorithm != "VALID":
+            padding = (explicit[2 * at], explicit[2 * at + 1]) if len(explicit) == 4 else (explicit[at],) * 2
+        found.append(_Windows(dim, size, stride, padding))
+    return found
+
+
+def pools_otherwise(op: Any) -> bool:
+    """Whether it is a pooling that the kernel of oneDNN refuses, or computes with other windows.
+
+    A window that ends behind the padding makes more of that, in another place where the paddings differ: an average
+    counts it, and is refused where its padding is as wide as a window.
+    """
+    if op.name() != "pd_op.pool2d":
+        return False
+    asked = op.attrs()
+    kind, is_adaptive, is_global, rounds_up, is_exclusive = (asked[name] for name in _HOW)
+    if is_adaptive or is_global:
+        return False
+    sizes = _numbers(op.operand_source(1))
+    if sizes is None:
+        return True
+    windows = _windows(op, sizes)
+    are_whole = all(it.all_are_whole(rounds_up) for it in windows)
+    paddings = [it.padding for it in windows if it.padding is not None]
+    if kind == "max":
+        return rounds_up and not are_whole and len({size for pair in paddings for size in pair}) > 1
+    is_symmetric = len(paddings) == len(windows) and all(front == behind for front, behind in paddings)
+    if not is_exclusive:
+        return not (is_symmetric and are_whole)
+    if any(it.padding is not None and max(it.padding) >= it.size for it in windows):
+        return True
+    return rounds_up and not (is_symmetric and are_whole)
 
 
 def _in_its_layout(op: Any) -> Sequence[Any]:

@@ -13,6 +13,7 @@ from paddle.pir import core as pir_core
 
 from paddle_sot_rs._graph.quantisers import OBSERVES
 from paddle_sot_rs._paddle.gradients.backward import with_inner
+from paddle_sot_rs._paddle.passes import alike_results
 from paddle_sot_rs._paddle.predictors import prepare
 from paddle_sot_rs._paddle.programs import loops
 from paddle_sot_rs._paddle.static_mode import Window
@@ -128,7 +129,7 @@ def export_program(trace, inputs, outputs):
             scaled = (
                 not any(value.is_same(other) for other in given) and value.get_defining_op().name() == "pd_op.scale"
             )
-            if scaled or any(value.is_same(other) for other in (*given, *result[:at])):
+            if scaled or any(value.is_same(other) for other in given):
                 result[at] = _C_ops.assign(value)
         if loops(block) and core.globals()["FLAGS_eager_delete_tensor_gb"] < 0:
             _log.warning(
@@ -136,6 +137,7 @@ def export_program(trace, inputs, outputs):
                 "wrongly then, in loaded programs too; leave it at 0 or more where this one is loaded"
             )
         prepare(block, values, result)
+        alike_results.keep_apart(block, result)
         trace.external.clear()
         # A Value points into its program, and does not keep it: `static.inputs` is all that the
         # caller may have.

@@ -12,18 +12,22 @@ from paddle_sot_rs._onednn.operators import (
     KNOWN,
     TURNED,
     activates_again,
+    begins_in_front,
     ends_a_product,
+    has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
     misread,
     norms_several_dims,
     plain_name,
+    pools_otherwise,
     reads_behind_the_slope,
+    sliced_axes,
     transposes_a_column,
 )
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.constants import DATA
-from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
+from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of, with_inner
 from paddle_sot_rs._paddle.passes.python_numbers import described
 from paddle_sot_rs._paddle.value_patches import dims
 from paddle_sot_rs._paddle.views import ASSIGN
@@ -59,27 +63,32 @@ _JOINED = dict(_followers())
 _CONVOLUTIONS = [f"pd_op.{name}" for name in "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm_".split()]
 _BEFORE_A_SLOPE = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm matmul".split()
 _ONEDNN = (paddle.float32, paddle.bfloat16)
+_BYTES = (paddle.int8, paddle.uint8)
 _PAD = "pd_op.pad"
 _NEAREST = "pd_op.nearest_interp"
 _PRELU = "pd_op.prelu"
 _LAYER_NORM = "pd_op.layer_norm"
 _POOL = "pd_op.pool2d"
 _SOFTPLUS = "pd_op.softplus"
+# What their operands are safe from: of kernels of oneDNN one writes over what is divided.
+_KEEPS = KNOWN - set("divide divide_".split())
 _SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
 
-def prepare(block, inputs, outputs=()):
+def prepare(block, inputs, outputs=(), written_over=None):
     """Changes a program that is going to be saved.
 
-    `inputs` are Values of its inputs, and `outputs` of its results: other ones may take their places.
+    `inputs` are Values of its inputs, and `outputs` of its results: other ones may take their places. Of a block
+    inside of it, `written_over` is what `_written_over` says of the program.
     """
     while customs := [op for op in block.ops if op.name() == CUSTOM]:
         for op in customs:
             _inline(op, outputs)
     for op in filter(transposes_a_column, block.ops):
         _transpose_before(op, outputs)
-    written_over = _written_over(block, {value.id for value in outputs})
+    if written_over is None:
+        written_over = _written_over(block, {value.id for value in outputs})
     plain = {}
     for op in block.ops:
         for at in misread(op):
@@ -98,10 +107,16 @@ def prepare(block, inputs, outputs=()):
         elif op.name() == "pd_op.gather" and _gathers_along_another(op):
             _select(op, outputs)
             continue
+        elif begins_in_front(op) and op.result(0).dtype in (*_ONEDNN, *_BYTES) and not _takes_one_of_each(op):
+            _slice_in_steps(op, outputs)
+            continue
+        elif op.name() == "pd_op.add" and op.result(0).dtype in _BYTES:
+            _add_whole_numbers(op, outputs)
+            continue
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op, outputs)
         for inner in blocks_of(op):
-            prepare(inner, inputs)
+            prepare(inner, inputs, (), written_over)
             _hand_over_plainly(inner)
 
 
@@ -166,7 +181,7 @@ def _compute_in_doubles(op, outputs):
     write in where they may not.
 
     Rows that come and go, all of which may be empty, `pad`, `prelu`, `softplus`, norms of several
-    dims, pooling to sizes that do not divide dims, and copies of the nearest.
+    dims, pooling to sizes that do not divide dims or by windows that end behind the padding, and copies of the nearest.
 
     Those take no doubles, which hold what they are given.
     """
@@ -256,10 +271,35 @@ def _select(op, outputs):
     _take_place(op, made, outputs)
 
 
+def _takes_one_of_each(op):
+    """Whether it takes one place of each axis that it goes along: eager mode raises where there is none."""
+    return set(sliced_axes(op)) <= set(op.attrs()["decrease_axis"])
+
+
+def _slice_in_steps(op, outputs):
+    """The same slice with steps of 1: that has no kernel of oneDNN."""
+    (given, begins, ends), along = op.operands_source(), sliced_axes(op)
+    pir.set_insertion_point(op)
+    made = _C_ops.strided_slice(given, along, begins, ends, [1] * len(along))
+    if going := op.attrs()["decrease_axis"]:
+        made = _C_ops.squeeze(made, going)
+    _take_place(op, made, outputs)
+
+
+def _add_whole_numbers(op, outputs):
+    """The sum of bytes, computed as of larger numbers: the kernel of oneDNN gives the largest byte where one goes on
+    from the smallest.
+    """
+    pir.set_insertion_point(op)
+    left, right = (_C_ops.cast(value, paddle.int32) for value in op.operands_source())
+    _take_place(op, _C_ops.cast(_C_ops.add(left, right), op.result(0).dtype), outputs)
+
+
 def _has_no_kernel(op):
     """Whether it is computed in doubles: see there."""
     differs = op.name() in (_PAD, _NEAREST) or reads_behind_the_slope(op) or is_cut_off(op)
-    differs = differs or op.name() == _POOL and _pools_unevenly(op)
+    differs = differs or op.name() == _PRELU and has_six_dims(op)
+    differs = differs or op.name() == _POOL and (_pools_unevenly(op) or pools_otherwise(op))
     return differs or _is_norm_alone(op) or _is_element(op) or _is_of_rows(op)
 
 
@@ -275,8 +315,9 @@ def _pools_unevenly(op):
 
 
 def _is_norm_alone(op):
-    """Whether it norms several dims, and nothing reads the mean and the variance."""
-    return norms_several_dims(op) and all(value.use_empty() for value in op.results()[1:])
+    """Whether it norms several dims, or one of six, and nothing reads the mean and the variance."""
+    differs = norms_several_dims(op) or op.name() == _LAYER_NORM and has_six_dims(op)
+    return differs and all(value.use_empty() for value in op.results()[1:])
 
 
 def _is_of_rows(op):
@@ -324,18 +365,24 @@ def _written_over(block, outputs):
 
     What oneDNN has made in plain layout is handed on without a copy, to each as if to the only one.
     """
-    candidates = [op for op in block.ops if any(map(_is_written, _tensors(op)))]
+    candidates = [op for op in with_inner(block.ops) if any(map(_is_written, _tensors(op)))]
     if not candidates:
         return set()
-    alike = _alike(block)
-    found = set()
+    alike, found = {}, set()
+    _find_alike(block, {}, {}, alike)
     for op in candidates:
         group = alike.get(op.id(), [op])
         for at in range(op.num_results()):
             values = [one.result(at) for one in group if one.result(at).initialized()]
-            if sum(len(value.all_used_ops()) + (value.id in outputs) for value in values) > 1:
+            if sum(_uses(value) + (value.id in outputs) for value in values) > 1:
                 found.update(one.id() for one in group)
     return found
+
+
+def _uses(value):
+    """How often a value is used: in a block of an operation, which may be a loop, any number of times."""
+    home = value.get_defining_op().get_parent_block()
+    return sum(1 if user.get_parent_block() is home else 2 for user in value.all_used_ops())
 
 
 def _made(op):
@@ -350,10 +397,11 @@ def _tensors(op):
     return _made(op)
 
 
-def _alike(block):
-    """By operation, those that compute the same: a pass leaves the first of them."""
-    groups, found, first = {}, {}, {}
+def _find_alike(block, groups, first, found):
+    """By operation, those that compute the same: a pass leaves the first of them, also of what a block around has."""
     for op in block.ops:
+        for inner in blocks_of(op):
+            _find_alike(inner, dict(groups), first, found)
         if op.num_regions() or not op.num_results():
             continue
         operands = tuple(first.get(value.id, value.id) for value in op.operands_source() if value.initialized())
@@ -362,13 +410,15 @@ def _alike(block):
         found[op.id()] = group
         for value, same in zip(op.results(), group[0].results(), strict=True):
             first[value.id] = same.id
-    return found
 
 
 def _is_written(value):
-    """Whether what uses it may write over it: an operation with such a form whose kernel is none of oneDNN's."""
+    """Whether what uses it may write over it: an operation with such a form whose kernel is none of oneDNN's, or the
+    one of these that does so too.
+    """
     names = (plain_name(user) for user in value.all_used_ops())
-    return any((name not in KNOWN or value.dtype not in _ONEDNN) and hasattr(_C_ops, f"{name}_") for name in names)
+    keeps = _KEEPS if value.dtype in _ONEDNN else ()
+    return any(name not in keeps and hasattr(_C_ops, f"{name}_") for name in names)
 
 
 def _keep_apart(op, outputs):

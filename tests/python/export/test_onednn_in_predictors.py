@@ -389,3 +389,79 @@ def test_pooling_to_sizes_that_do_not_divide_dims(tmp_path):
     layer = nn.Linear(8, 8)
     shapes = [(2, 3, height, 8) for height in (8, 4, 12, 5)]
     equals_eager(lambda x: layer(F.adaptive_avg_pool2d(x * 2.0, 8)), tmp_path, shapes, [None, 3, None, 8])
+
+
+def pooled(x):
+    for size, stride, padding, up in [
+        (2, 2, 0, True),
+        (3, 2, [0, 1, 1, 0], False),
+        (3, 2, [1, 0], True),
+        (2, 3, 0, True),
+    ]:
+        yield F.max_pool2d(x, size, stride, padding, ceil_mode=up)
+        yield F.avg_pool2d(x, size, stride, padding, ceil_mode=up)
+        yield F.avg_pool2d(x, size, stride, padding, ceil_mode=up, exclusive=False)
+    yield F.avg_pool2d(x, 2, 1, "SAME", exclusive=False)
+    yield F.avg_pool2d(x, 2, 2, exclusive=False)
+
+
+@pytest.mark.parametrize("dims", [(4, 7, 5), (None, None, None)], ids=["known", "open"])
+def test_windows_that_end_behind_the_padding(dims, tmp_path):
+    """The kernel counted more of it than there is, or refused windows that are padding."""
+    shapes = [(2, 4, 7, 5), (1, 4, 7, 5)] + (
+        [] if dims[0] else [(3, 4, 6, 6), (1, 2, 3, 8), (1, 1, 2, 2), (1, 2, 1, 3)]
+    )
+    equals_eager(lambda x: list(pooled(x * 1.5)), tmp_path, shapes, [None, *dims])
+
+
+def test_slices_that_begin_in_front_of_the_first_place(tmp_path):
+    """The kernel read there."""
+
+    def function(x):
+        y = x * 2
+        first = y[:, -3:]
+        return [first + 1, F.relu(y[-2:, -9:]), y[-3:, 0] * 2, F.relu(paddle.concat([y, x], 1)[:, -4:]).sum(-1)]
+
+    equals_eager(function, tmp_path, [*SHAPES, (1, 1), (7, 1)])
+
+
+MADE = {
+    "list": lambda x: paddle.concat([x, x * 2], 1),
+    "product": lambda x: x @ x.T,
+    "softmax": lambda x: F.softmax(x, -1),
+    "sum": lambda x: (x + x.flip(0)).sum(1),
+    "transposed": lambda x: x.T,
+    "part": lambda x: paddle.split(paddle.concat([x, x], 1), 2, 1)[0],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_quotients_are_not_written_over_what_is_divided(name, tmp_path):
+    """As `normalize` does. The kernel of this one operation does so."""
+
+    def function(x):
+        y, z = MADE[name](x), MADE[name](x * 3)
+        return y, y / (y.abs() + 2), z / (z.abs() + 2), z.mean(-1)
+
+    equals_eager(function, tmp_path, [(4, 4), (1, 4), (5, 4)], [None, 4])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_bytes(dtype, tmp_path):
+    """Sums go on from the other end, and slices begin in front of the first place."""
+
+    def function(x):
+        y = (x * 60).astype("int32").astype(dtype)
+        return [y + y[:, :1], (y + y) * 2, y[:, -3:], -y[-9:] + 1]
+
+    equals_eager(function, tmp_path, SHAPES)
+
+
+def test_norms_and_slopes_of_six_dims(tmp_path):
+    slope = paddle.to_tensor([0.2])
+
+    def function(x):
+        y = x.reshape([-1, 1, 2, 1, 1, 2]) * 2
+        return [F.layer_norm(y, 2), F.prelu(y - 1, slope)]
+
+    equals_eager(function, tmp_path, [(2, 4), (1, 4), (3, 4)], [None, 4])

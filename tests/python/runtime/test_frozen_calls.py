@@ -252,3 +252,57 @@ def test_nothing_is_kept_alive():
     del frozen
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("name", ["argument", "of a network"])
+def test_branches_on_dims_give_what_comes_in_or_what_is_made(name):
+    """An `InputSpec` says that gradients flow to it, and none do in a call."""
+    layer = nn.Linear(4, 4)
+    layer.eval()
+    made = layer if name == "of a network" else lambda x: x * 2
+    function = lambda x: x if x.shape[0] > 2 else made(x)  # noqa: E731
+    frozen = sot.freeze(function, [(InputSpec([None, 4], "float32"),)], backend="paddle")
+    for rows in (1, 2, 3, 5):
+        x = tensor(rows, 4)
+        with paddle.no_grad():
+            same(frozen(x), function(x))
+
+
+def pyramid(x):
+    y = F.max_pool2d(x, 2)
+    z = F.interpolate(F.max_pool2d(y, 2), scale_factor=2)
+    return paddle.concat([F.interpolate(paddle.concat([y, z], 1), scale_factor=2), x], 1)
+
+
+def rows_of_another(x, y):
+    return x[paddle.argsort(y[:, 0])] * 2
+
+
+def framed(x):
+    return paddle.signal.frame(x, 16, 8) * 2
+
+
+# By name: the function, the open dims, and sizes of calls.
+OF_SOME_SIZES = {
+    "multiples of four": (pyramid, [[None, 2, None, None]], [(1, 8, 12), (3, 4, 4), (2, 16, 8)]),
+    "as many rows": (rows_of_another, [[None, 3], [None, 2]], [(4, 4), (1, 1), (7, 7)]),
+    "sixteen and more": (framed, [[None, None]], [(2, 16), (1, 40), (3, 33)]),
+}
+
+
+@pytest.mark.parametrize("name", OF_SOME_SIZES)
+def test_functions_that_take_some_sizes_only(name):
+    """Examples of such sizes are looked for, as `save` does."""
+    function, open_dims, calls = OF_SOME_SIZES[name]
+    frozen = sot.freeze(function, [[InputSpec(list(dims), "float32") for dims in open_dims]], backend="paddle")
+    for sizes in map(iter, calls):
+        given = [tensor(*(next(sizes) if dim is None else dim for dim in dims)) for dims in open_dims]
+        same(frozen(*given), function(*given))
+    assert frozen.stats.kinds == 1 and frozen.stats.misses == 0
+
+
+def test_functions_that_take_no_size_say_what_they_raise():
+    with pytest.raises(sot.GraphBreakError, match="concat"):
+        sot.freeze(lambda x: paddle.concat([x, x[:, 1:]], 0) + x[:, :2], [(InputSpec([2, None], "float32"),)])
+    with pytest.raises(ValueError, match="index"):
+        sot.freeze(lambda x: x[paddle.full([1], 10**6, "int64")], [(InputSpec([None, 3], "float32"),)])
