@@ -35,10 +35,8 @@ NOTHING_THERE = {
 # More than three translations over ten sizes, and why. Branches take one for each way.
 MORE_TRANSLATIONS = {
     **dict.fromkeys(("branch_on_both", "halved", "doubled", "any_of_dims", "recursive", "shape_in"), "ways"),
-    **dict.fromkeys(("numpy", "numpy.arange"), "a size in Python"),
-    **dict.fromkeys(("text", "text_as_a_key", "key_of_a_dict", "set_of_dims"), "a text or a key"),
+    **dict.fromkeys(("text_as_a_key", "key_of_a_dict", "set_of_dims"), "a key"),
     "early_return_of_a_loop": "a loop that `return` leaves",
-    "gather of columns from the end": "Paddle infers no open dims of it",
 }
 
 

@@ -50,6 +50,11 @@ pub struct CapturedFlow {
     pub(in crate::simulator) read_arrays: FxHashSet<SymbolId>,
     /// Those of them that are arrays without dims, and no scalars.
     pub(in crate::simulator) arrays_without_dims: FxHashSet<SymbolId>,
+    /// Scalars of NumPy that each call makes of numbers, with those as Python's: guards compute
+    /// them.
+    pub(in crate::simulator) scalars_of_calls: Vec<(SymbolId, VarId)>,
+    /// Arrays that the program makes of such numbers.
+    pub(in crate::simulator) arrays_of_calls: FxHashSet<SymbolId>,
     /// Lists that grew on a way that is not captured, and by what: see `grown_lists::note`.
     pub(in crate::simulator) grown: Vec<(VarId, TensorMeta)>,
     /// Loops over numbers of the graph that have been captured.
@@ -64,6 +69,7 @@ pub(in crate::simulator) struct FlowMark {
     aliases: usize,
     carried: usize,
     decided: usize,
+    scalars: usize,
 }
 
 impl CapturedFlow {
@@ -82,6 +88,7 @@ impl CapturedFlow {
             aliases: self.aliases.len(),
             carried: self.carried.len(),
             decided: self.decided.len(),
+            scalars: self.scalars_of_calls.len(),
         }
     }
 
@@ -94,8 +101,13 @@ impl CapturedFlow {
         self.aliases.truncate(mark.aliases);
         self.carried.truncate(mark.carried);
         self.decided.truncate(mark.decided);
+        self.scalars_of_calls.truncate(mark.scalars);
         self.known_numbers.forget(symbols, statements);
-        for arrays in [&mut self.read_arrays, &mut self.arrays_without_dims] {
+        for arrays in [
+            &mut self.read_arrays,
+            &mut self.arrays_without_dims,
+            &mut self.arrays_of_calls,
+        ] {
             arrays.retain(|id| (id.0 as usize) < symbols);
         }
     }
