@@ -130,7 +130,6 @@ pub(super) const ROWS: Rows = &[
     ("gelu", &[NeverFails, Shape(Same), ProgramCall]),
     ("glu", &[Shape(Halved)]),
     ("group_norm", &[NeverFails, Shape(Same)]),
-    ("gumbel_softmax", &[Shape(Same)]),
     ("hardshrink", &[Shape(Same)]),
     ("hardsigmoid", &[NeverFails, Shape(Same), ProgramCall]),
     ("hardswish", &[NeverFails, Shape(Same), ProgramCall]),
@@ -191,7 +190,6 @@ pub(super) const ROWS: Rows = &[
     ),
     ("relu6", &[NeverFails, Shape(Same), ProgramCall]),
     ("rms_norm", &[Shape(Same)]),
-    ("rrelu", &[Shape(Same)]),
     ("selu", &[Shape(Same)]),
     (
         "sigmoid",
