@@ -329,6 +329,12 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option
     Ok(Some(holds))
 }
 
+/// Whether two numbers are computed alike of the same dims and numbers from outside.
+pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> bool {
+    let one = number(t, a, &mut Vec::new());
+    one.is_some() && one == number(t, b, &mut Vec::new())
+}
+
 /// What `a op b` answers in this call, where dims of inputs say it.
 pub fn outcome_now(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Option<Outcome> {
     let mut ordered = Vec::new();

@@ -143,7 +143,7 @@ pub fn len_of(t: &mut Tracer<'_>, text: VarId) -> Step<Option<VarId>> {
 }
 
 /// Whether a function shows a whole number in decimal.
-fn shows_plainly(t: &mut Tracer<'_>, function: VarId) -> bool {
+pub fn shows_plainly(t: &mut Tracer<'_>, function: VarId) -> bool {
     let plain = ["str", REPR, ASCII, FORMAT];
     let function = t.value(function);
     function.is_some_and(|function| {

@@ -44,7 +44,7 @@ const ELEMENTWISE: &[(&str, usize)] = &[
 const REDUCTIONS: &str = "amax amin max min prod sum";
 
 /// Those for which NumPy takes floats in an order of its own.
-const IN_ORDER: &str = "prod sum";
+pub(super) const IN_ORDER: &str = "prod sum";
 
 /// Whether a function or a method of this name gives one number for many.
 pub(super) fn is_reduction(name: &str) -> bool {

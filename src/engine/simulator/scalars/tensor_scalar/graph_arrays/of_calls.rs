@@ -51,17 +51,24 @@ pub(super) fn note(t: &mut Tracer<'_>, is_such: bool, made: VarId) {
     }
 }
 
+/// Whether a scalar has what a number of Python's has.
+pub(super) fn of_64_bits(scalar: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let dtype: String = scalar.getattr("dtype")?.getattr("name")?.extract()?;
+    Ok([DType::Int64, DType::Float64]
+        .iter()
+        .any(|known| known.as_str() == dtype))
+}
+
 /// A number of Python's, or a scalar of 64 bits as one.
 fn as_number(t: &mut Tracer<'_>, id: VarId) -> Step<Option<VarId>> {
     if let Some(number) = number(t, id) {
         return Ok(Some(number));
     }
     if let (Kind::Scalar, Some(value)) = (t.kind(id).clone(), t.value(id)) {
-        let dtype: String = value.getattr("dtype")?.getattr("name")?.extract()?;
-        return Ok(match &*dtype {
-            "int64" | "float64" => Some(t.constant(&numpy_scalars::plain(&value)?)),
-            _ => None,
-        });
+        return match of_64_bits(&value)? {
+            true => Ok(Some(t.constant(&numpy_scalars::plain(&value)?))),
+            false => Ok(None),
+        };
     }
     let plain = dynamic_scalar::class(t, id).is_some() && !item::is_float(t, id);
     Ok(plain.then_some(id))
@@ -96,8 +103,8 @@ pub(super) fn scalar(
 ) -> Step<Option<VarId>> {
     let numpy = t.py.numpy()?;
     let is_function = function.is_instance(&numpy.getattr("ufunc")?)?
-        || function.is(&numpy.getattr("float64")?)
-        || function.is(&numpy.getattr("int64")?);
+        || function.is(&numpy.getattr(DType::Float64.as_str())?)
+        || function.is(&numpy.getattr(DType::Int64.as_str())?);
     if !is_function || args.is_empty() || args.len() > 2 {
         return Ok(None);
     }
@@ -139,14 +146,10 @@ pub(super) fn of_list(
     name: &str,
     args: &[VarId],
 ) -> Step<Option<VarId>> {
-    let (op, [list]) = (
-        match name {
-            "prod" => BinOp::Mul,
-            "sum" => BinOp::Add,
-            _ => return Ok(None),
-        },
-        args,
-    ) else {
+    let mut known = functions::IN_ORDER
+        .split_whitespace()
+        .zip([BinOp::Mul, BinOp::Add]);
+    let (Some((_, op)), [list]) = (known.find(|(known, _)| *known == name), args) else {
         return Ok(None);
     };
     let items = t.kind(*list).plain_items().map(<[VarId]>::to_vec);

@@ -100,8 +100,7 @@ fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Operand>> {
         return Ok(Some(Operand::Array(symbol, meta.dtype)));
     }
     if let (Kind::Scalar, Some(value)) = (t.kind(id).clone(), t.value(id)) {
-        let dtype: String = value.getattr("dtype")?.getattr("name")?.extract()?;
-        if !matches!(&*dtype, "int64" | "float64") {
+        if !of_calls::of_64_bits(&value)? {
             return Ok(None);
         }
         let plain = numpy_scalars::plain(&value)?;
