@@ -33,7 +33,6 @@ NOTHING_THERE = {
 # More than three translations over ten sizes, and why. Branches take one for each way.
 MORE_TRANSLATIONS = {
     **dict.fromkeys(("branch_on_both", "halved", "doubled", "any_of_dims", "recursive", "shape_in"), "ways"),
-    "early_return_of_a_loop": "a loop that `return` leaves",
 }
 
 
