@@ -75,6 +75,8 @@ pub enum ShapeRule {
     Resized,
     /// What `output_size` says, behind the channels.
     PooledTo,
+    /// Half of them along `axis`.
+    Halved,
 }
 
 /// What a number becomes that is an argument, where it is a tensor in the graph.

@@ -145,7 +145,8 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     elif parts[1].dtype == parts[2].dtype and parts[1].dtype not in _COMPLEX:
         # All of one dtype: the operator takes no others.
         condition, *parts = _C_ops.broadcast_tensors([parts[0].astype(parts[1].dtype), *parts[1:]])
-        parts = [condition.astype("bool"), *parts]
+        # Paddle's function would ask whether they are of one shape.
+        return _C_ops.where(condition.astype("bool"), *parts)
     return paddle.where(*parts)
 
 
@@ -188,7 +189,10 @@ def _known_to_autograd(tensor: Any) -> Any:
 
 
 # What is known of Paddle's functions is known of these, too.
-_LIKE_PADDLES = {dropout: "dropout", new_tensor: "assign", new_stack: "stack"}
+_LIKE_PADDLES = {
+    **{dropout: "dropout", new_tensor: "assign", new_stack: "stack"},
+    **{where: "where", quotient: "quotient"},
+}
 for _function, _name in _LIKE_PADDLES.items():
     _function.like_paddles = _name  # type: ignore[attr-defined]
 

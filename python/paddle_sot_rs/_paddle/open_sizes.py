@@ -17,7 +17,7 @@ def _with_open_diagonal(keeps):
     """`tril` or `triu` with a diagonal that is a number of the graph: an operator takes whole numbers alone."""
 
     def call(x, diagonal=0, name=None):
-        rows, columns = (paddle.arange(size) for size in paddle.shape(x)[-2:].unbind())
+        rows, columns = (paddle.arange(size) for size in _sizes(x)[-2:])
         rows = rows.unsqueeze(-1)
         goes = paddle.logical_not(keeps(columns - rows, diagonal))
         return _C_ops.masked_fill(x, goes, paddle.zeros([1], x.dtype))

@@ -33,7 +33,7 @@ pub use semantics::{
 };
 use semantics::{
     classes, generators, given_iterators, itertools, list_texts, namespaces, printing, provenance,
-    repr_guards,
+    repr_guards, text_keys,
 };
 pub use tensor::{
     alias_analysis, api, arrays, carried_aliases, escaping_aliases, layers, shape_rules, subscript,

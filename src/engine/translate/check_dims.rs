@@ -21,6 +21,8 @@ use calls::{
 pub(super) enum Checked {
     /// A translation for calls.
     Called,
+    /// The same, where loops over known dims were captured like those over open ones.
+    CalledLoops,
     /// An export: nobody guards the dims, so that branches and loops on them are in the graph.
     Exported,
     /// The same, where loops over known dims were captured like those over open ones.
@@ -51,8 +53,8 @@ pub(super) fn check_dims(
         known,
         at: 0,
         sessions: (made, expected),
-        exports: checked != Checked::Called,
-        loops: checked == Checked::ExportedLoops,
+        exports: matches!(checked, Checked::Exported | Checked::ExportedLoops),
+        loops: matches!(checked, Checked::CalledLoops | Checked::ExportedLoops),
     };
     // In front of a break, more may have been captured where the dims are known.
     check

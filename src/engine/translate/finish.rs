@@ -15,6 +15,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, Phase, SourceLoc, timed};
 use crate::simulator::deferred::inside::InnerStep;
 use crate::simulator::deferred::joined::WholeStep;
+use crate::simulator::loops::LoopPlaces;
 use crate::simulator::replay_reads::Outside;
 use crate::simulator::tracer::function_graph::{self, GraphInput};
 use crate::sync::lock;
@@ -61,6 +62,8 @@ pub(super) struct Traced {
     pub(super) steps: Option<Steps>,
     /// Calls of Python functions that were followed.
     pub(super) inlined: usize,
+    /// Loops over numbers of the graph that have been captured.
+    pub(super) captured_loops: LoopPlaces,
     /// What code that runs again for gradients reads outside of the frame, and where.
     pub(super) outside: Option<(Outside, Vec<SourceLoc>)>,
 }

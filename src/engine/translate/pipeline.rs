@@ -21,7 +21,7 @@ use crate::tracker::{Place, TrackerRef};
 
 use super::automatic_dynamic::{self, Learnt, Seen, Varies};
 use super::callees;
-use super::check_dims;
+use super::check_dims::{Checked, check_dims};
 use super::choice::Configured;
 use super::declared_dynamic::{Declared, DynamicTensors};
 use super::finish::{Steps, Traced, finish};
@@ -148,12 +148,21 @@ pub fn translate(
         let attempt = trace(py, of, bound, &state, &backend, &varies);
         let refused = match attempt {
             Ok(attempt) if attempt.reason.is_none() || place(&attempt) == place(&traced) => {
-                let checked = check_dims::check_dims(
-                    py,
-                    check_dims::Checked::Called,
-                    (&attempt.sir, &*attempt.session),
-                    (&traced.sir, &*traced.session),
-                );
+                let check = |checked, known: &Traced| {
+                    let open = (&attempt.sir, &*attempt.session);
+                    check_dims(py, checked, open, (&known.sir, &*known.session))
+                };
+                let mut checked = check(Checked::Called, &traced);
+                if checked.is_err() && !attempt.captured_loops.is_empty() {
+                    // Rounds that may be left early are no rounds that stand one after the other.
+                    varies.dims.clear();
+                    varies.kept_open.clone_from(&attempt.captured_loops);
+                    if let Ok(known) = trace(py, of, bound, &state, &backend, &varies) {
+                        if known.reason.is_none() {
+                            checked = check(Checked::CalledLoops, &known);
+                        }
+                    }
+                }
                 if checked.is_ok() {
                     traced = attempt;
                 }
@@ -430,6 +439,7 @@ fn trace_once(
         by_calls,
         steps,
         inlined: tracer.progress.inlined,
+        captured_loops: tracer.flow.captured_loops,
         outside,
     })
 }

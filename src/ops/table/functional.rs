@@ -30,12 +30,13 @@ pub(super) const ROWS: Rows = &[
         &[NeverFails, Shape(PooledTo), WholeFrom(1)],
     ),
     ("adaptive_max_pool3d", &[NeverFails, WholeFrom(1)]),
+    ("alpha_dropout", &[Shape(Same)]),
     ("avg_pool1d", &[NeverFails, Shape(Pooled)]),
     ("avg_pool2d", &[NeverFails, Shape(Pooled)]),
     ("avg_pool3d", &[NeverFails, Shape(Pooled)]),
     ("batch_norm", &[ForgetsResult, NeverFails, Shape(Same)]),
     ("binary_cross_entropy_with_logits", &[NeverFails]),
-    ("celu", &[NeverFails]),
+    ("celu", &[NeverFails, Shape(Same)]),
     (
         "conv1d",
         &[
@@ -104,7 +105,7 @@ pub(super) const ROWS: Rows = &[
             ),
         ],
     ),
-    ("dropout1d", &[MayHaveUnknownDims]),
+    ("dropout1d", &[MayHaveUnknownDims, Shape(Same)]),
     (
         "dropout2d",
         &[
@@ -125,11 +126,17 @@ pub(super) const ROWS: Rows = &[
         &[NeverFails, Shape(Same), InPlaceCopies, ProgramCall],
     ),
     ("embedding", &[Shape(Leading), SelectsRows]),
+    ("feature_alpha_dropout", &[Shape(Same)]),
     ("gelu", &[NeverFails, Shape(Same), ProgramCall]),
+    ("glu", &[Shape(Halved)]),
     ("group_norm", &[NeverFails, Shape(Same)]),
+    ("hardshrink", &[Shape(Same)]),
     ("hardsigmoid", &[NeverFails, Shape(Same), ProgramCall]),
     ("hardswish", &[NeverFails, Shape(Same), ProgramCall]),
-    ("hardtanh", &[ForgetsResult, NeverFails, InPlaceCopies]),
+    (
+        "hardtanh",
+        &[ForgetsResult, NeverFails, InPlaceCopies, Shape(Same)],
+    ),
     ("instance_norm", &[NeverFails, Shape(Same)]),
     (
         "interpolate",
@@ -147,6 +154,7 @@ pub(super) const ROWS: Rows = &[
             sizes("size"),
         ],
     ),
+    ("label_smooth", &[Shape(Same)]),
     (
         "layer_norm",
         &[ForgetsResult, NeverFails, Shape(Same), ProgramCall],
@@ -164,14 +172,14 @@ pub(super) const ROWS: Rows = &[
     ("kl_div", &[NeverFails]),
     ("l1_loss", &[NeverFails]),
     ("linear", &[ForgetsResult, NeverFails, Shape(Leading)]),
-    ("log_sigmoid", &[NeverFails]),
+    ("log_sigmoid", &[NeverFails, Shape(Same)]),
     ("log_softmax", &[NeverFails, Shape(Same)]),
     ("max_pool1d", &[NeverFails, Shape(Pooled)]),
     ("max_pool2d", &[NeverFails, Shape(Pooled)]),
     ("max_pool3d", &[NeverFails, Shape(Pooled)]),
     ("mish", &[NeverFails, Shape(Same)]),
     ("mse_loss", &[NeverFails]),
-    ("normalize", &[NeverFails]),
+    ("normalize", &[NeverFails, Shape(Same)]),
     ("pad", &[NeverFailsAlone, MayHaveUnknownDims, WholeInLists]),
     ("pixel_shuffle", &[NeverFailsAlone]),
     ("pixel_unshuffle", &[NeverFailsAlone]),
@@ -182,6 +190,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("relu6", &[NeverFails, Shape(Same), ProgramCall]),
     ("rms_norm", &[Shape(Same)]),
+    ("selu", &[Shape(Same)]),
     (
         "sigmoid",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
@@ -194,12 +203,15 @@ pub(super) const ROWS: Rows = &[
     ("softmax_with_cross_entropy", &[AllOrNothing]),
     ("smooth_l1_loss", &[NeverFails]),
     ("softplus", &[NeverFails, Shape(Same)]),
-    ("square_error_cost", &[NeverFails]),
+    ("softshrink", &[Shape(Same)]),
+    ("softsign", &[Shape(Same)]),
+    ("square_error_cost", &[NeverFails, Shape(Broadcast)]),
     ("swish", &[NeverFails, Shape(Same)]),
     (
         "tanh",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
     ),
+    ("tanhshrink", &[Shape(Same)]),
     (
         "upsample",
         &[

@@ -46,7 +46,10 @@ pub(super) const ROWS: Rows = &[
     ),
     ("__gt__", &[Shape(Broadcast)]),
     ("__invert__", &[Shape(Same)]),
-    ("isclose", &[tolerance(2, "rtol"), tolerance(3, "atol")]),
+    (
+        "isclose",
+        &[tolerance(2, "rtol"), tolerance(3, "atol"), Shape(Broadcast)],
+    ),
     ("isfinite", &[NeverFails, Shape(Same)]),
     ("isinf", &[Shape(Same)]),
     ("isnan", &[NeverFails, Shape(Same)]),

@@ -33,8 +33,8 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("acos", &[ForgetsResult, InPlace]),
-    ("acosh", &[ForgetsResult, InPlaceCopies]),
+    ("acos", &[ForgetsResult, InPlace, Shape(Same)]),
+    ("acosh", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     (
         "__add__",
         &[ForgetsResult, ForgetsArguments, Shape(Broadcast)],
@@ -60,8 +60,8 @@ pub(super) const ROWS: Rows = &[
     ("argmax", &[Shape(Reduced)]),
     ("argmin", &[Shape(Reduced)]),
     ("argsort", &[Shape(Same)]),
-    ("asin", &[ForgetsResult, InPlaceCopies]),
-    ("asinh", &[ForgetsResult, InPlaceCopies]),
+    ("asin", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
+    ("asinh", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     (
         ASSIGN,
         &[
@@ -73,8 +73,8 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("atan", &[ForgetsResult, InPlaceCopies]),
-    ("atanh", &[ForgetsResult, InPlaceCopies]),
+    ("atan", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
+    ("atanh", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     ("baddbmm", &[InPlace]),
     ("bmm", &[NeverFails, Shape(MatMul)]),
     ("ceil", &[ForgetsResult, Shape(Same), InPlaceCopies]),
@@ -116,15 +116,23 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("copy", &[InPlaceOfExisting(Alike)]),
-    ("copysign", &[ForgetsResult, InPlaceCopies, InPlaceOneDType]),
+    (
+        "copysign",
+        &[
+            ForgetsResult,
+            InPlaceCopies,
+            InPlaceOneDType,
+            Shape(Broadcast),
+        ],
+    ),
     ("cos", &[NeverFails, ForgetsResult, Shape(Same), InPlace]),
-    ("cosh", &[ForgetsResult, InPlaceCopies]),
+    ("cosh", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     ("cumprod", &[Shape(Same), InPlaceApart, InPlaceCopies]),
     (
         "cumsum",
         &[ForgetsResult, Shape(Same), InPlaceApart, InPlaceCopies],
     ),
-    ("digamma", &[ForgetsResult, InPlaceCopies]),
+    ("digamma", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     ("div", &[InPlaceCopies, InPlaceOneDType]),
     (
         "divide",
@@ -137,12 +145,12 @@ pub(super) const ROWS: Rows = &[
         ],
     ),
     ("erf", &[ForgetsResult, Shape(Same), InPlaceCopies]),
-    ("erfinv", &[InPlaceCopies]),
+    ("erfinv", &[InPlaceCopies, Shape(Same)]),
     (
         "exp",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
     ),
-    ("expm1", &[NeverFails, InPlaceCopies]),
+    ("expm1", &[NeverFails, InPlaceCopies, Shape(Same)]),
     (
         "eye",
         &[
@@ -170,7 +178,7 @@ pub(super) const ROWS: Rows = &[
     ("floor", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     (
         "floor_divide",
-        &[InPlace, InPlaceOneDType, InPlaceOfTensors],
+        &[InPlace, InPlaceOneDType, InPlaceOfTensors, Shape(Broadcast)],
     ),
     (
         "floor_mod",
@@ -179,9 +187,10 @@ pub(super) const ROWS: Rows = &[
             InPlaceCopies,
             InPlaceOneDType,
             InPlaceOfTensors,
+            Shape(Broadcast),
         ],
     ),
-    ("frac", &[ForgetsResult, InPlaceCopies]),
+    ("frac", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     (
         FULL,
         &[
@@ -213,12 +222,12 @@ pub(super) const ROWS: Rows = &[
             Named(2, "dtype"),
         ],
     ),
-    ("gammaln", &[ForgetsResult, InPlaceCopies]),
-    ("gcd", &[InPlace]),
-    ("hypot", &[InPlace, InPlaceOneDType]),
-    ("i0", &[ForgetsResult, InPlaceCopies]),
-    ("lcm", &[InPlace]),
-    ("ldexp", &[ForgetsResult, InPlaceCopies]),
+    ("gammaln", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
+    ("gcd", &[InPlace, Shape(Broadcast)]),
+    ("hypot", &[InPlace, InPlaceOneDType, Shape(Broadcast)]),
+    ("i0", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
+    ("lcm", &[InPlace, Shape(Broadcast)]),
+    ("ldexp", &[ForgetsResult, InPlaceCopies, Shape(Broadcast)]),
     (
         "lerp",
         &[
@@ -227,15 +236,18 @@ pub(super) const ROWS: Rows = &[
             InPlaceCopies,
         ],
     ),
-    ("lgamma", &[ForgetsResult, InPlaceCopies]),
+    ("lgamma", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     (
         "log",
         &[NeverFails, ForgetsResult, Shape(Same), InPlace, ProgramCall],
     ),
-    ("log10", &[ForgetsResult, InPlaceCopies]),
-    ("log1p", &[NeverFails, ForgetsResult, InPlaceCopies]),
-    ("log2", &[ForgetsResult, InPlaceCopies]),
-    ("logit", &[ForgetsResult, InPlaceCopies]),
+    ("log10", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
+    (
+        "log1p",
+        &[NeverFails, ForgetsResult, InPlaceCopies, Shape(Same)],
+    ),
+    ("log2", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
+    ("logit", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     ("lu_unpack", &[AllOrNothing]),
     ("__matmul__", &[ForgetsResult, Shape(MatMul)]),
     (
@@ -264,6 +276,7 @@ pub(super) const ROWS: Rows = &[
             InPlaceCopies,
             InPlaceOneDType,
             InPlaceOfTensors,
+            Shape(Broadcast),
         ],
     ),
     (
@@ -299,7 +312,7 @@ pub(super) const ROWS: Rows = &[
         "neg",
         &[ForgetsResult, NeverFails, Shape(Same), InPlaceCopies],
     ),
-    ("negative", &[NeverFails]),
+    ("negative", &[NeverFails, Shape(Same)]),
     ("ones_like", &[NeverFails, Shape(Same)]),
     ("polygamma", &[ForgetsResult, InPlaceCopies]),
     (
@@ -310,9 +323,10 @@ pub(super) const ROWS: Rows = &[
             InPlace,
             InPlaceNumberAt(0),
             EXPONENT,
+            Shape(Broadcast),
         ],
     ),
-    ("__pow__", &[EXPONENT]),
+    ("__pow__", &[EXPONENT, Shape(Broadcast)]),
     ("pow_", &[EXPONENT]),
     ("qr", &[AllOrNothing]),
     (
@@ -325,7 +339,7 @@ pub(super) const ROWS: Rows = &[
         &[ForgetsResult, ForgetsArguments, Shape(Broadcast)],
     ),
     ("radd", &[NeverFails]),
-    ("reciprocal", &[InPlaceForgets]),
+    ("reciprocal", &[InPlaceForgets, Shape(Same)]),
     (
         "remainder",
         &[
@@ -333,6 +347,7 @@ pub(super) const ROWS: Rows = &[
             InPlaceCopies,
             InPlaceOneDType,
             InPlaceOfTensors,
+            Shape(Broadcast),
         ],
     ),
     ("renorm", &[ForgetsResult, InPlaceCopies]),
@@ -370,7 +385,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("sign", &[NeverFails, Shape(Same)]),
     ("sin", &[NeverFails, ForgetsResult, Shape(Same), InPlace]),
-    ("sinh", &[ForgetsResult, InPlaceCopies]),
+    ("sinh", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     (
         "sqrt",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
@@ -416,8 +431,11 @@ pub(super) const ROWS: Rows = &[
         &[Shape(Reduced), ForgetsResult, ForgetsArguments, NeverFails],
     ),
     ("sort", &[Shape(Same)]),
-    ("tan", &[ForgetsResult, InPlaceCopies]),
-    ("thresholded_relu", &[ForgetsResult, InPlaceCopies]),
+    ("tan", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
+    (
+        "thresholded_relu",
+        &[ForgetsResult, InPlaceCopies, Shape(Same)],
+    ),
     (
         "tile",
         &[
@@ -459,7 +477,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("__truediv__", &[ForgetsBesideNumber, Shape(Broadcast)]),
     ("truediv", &[NeverFails]),
-    ("trunc", &[ForgetsResult, InPlaceCopies]),
+    ("trunc", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     ("unstack", &[AllOrNothing, ProgramShares]),
     (
         WHERE,

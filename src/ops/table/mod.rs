@@ -7,6 +7,7 @@ mod logic;
 mod making;
 mod math;
 mod programs;
+mod shapes;
 mod views;
 
 pub use making::TO_TENSOR;
@@ -29,6 +30,7 @@ pub fn rows() -> impl Iterator<Item = (&'static str, &'static [Fact])> {
         layers::ROWS,
         making::ROWS,
         programs::ROWS,
+        shapes::ROWS,
     ]
     .into_iter()
     .flatten()

@@ -44,7 +44,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("channel_shuffle", &[View]),
     ("chunk", &[Shape(Split), View, NeverFailsAlone, OneKernel]),
-    ("conj", &[View]),
+    ("conj", &[View, Shape(Same)]),
     (CONTIGUOUS, &[View, Shape(Same)]),
     (DETACH, &[CheapView, KeepsOrder, NeverFails, Shape(Same)]),
     ("diagonal", &[CheapView, ProgramView]),

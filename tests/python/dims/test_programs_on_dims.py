@@ -16,8 +16,6 @@ CALLS = [(2, 3), (3, 5), (7, 7), (4, 4), (5, 2), (3, 8), (6, 5), (8, 3), (9, 6),
 
 # Not exported, and why.
 REFUSED = {
-    "text_as_a_key": "the text of a dim as a key",
-    "key_of_a_dict": "a dim as a key",
     "set_of_dims": "how many dims differ",
     "recursive": "a recursion that only the dim ends",
 }
@@ -35,10 +33,6 @@ NOTHING_THERE = {
 # More than three translations over ten sizes, and why. Branches take one for each way.
 MORE_TRANSLATIONS = {
     **dict.fromkeys(("branch_on_both", "halved", "doubled", "any_of_dims", "recursive", "shape_in"), "ways"),
-    **dict.fromkeys(("numpy", "numpy.arange"), "a size in Python"),
-    **dict.fromkeys(("text", "text_as_a_key", "key_of_a_dict", "set_of_dims"), "a text or a key"),
-    "early_return_of_a_loop": "a loop that `return` leaves",
-    "gather of columns from the end": "Paddle infers no open dims of it",
 }
 
 

@@ -3,6 +3,7 @@
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from paddle import nn
 from paddle.nn import functional as F
 
 pytestmark = pytest.mark.default_python
@@ -51,7 +52,25 @@ RULES = {
     "flip": (lambda x: x.flip(0), 0),
     "rounded slice": (lambda x: x[: int(x.shape[0] * 0.5)], 0),
     "slice from the middle": (lambda x: x[x.shape[0] // 2 :], 0),
+    "glu": (lambda x: F.glu(paddle.concat([x, x], 1)), 1),
+    "where that broadcasts": (lambda x: paddle.where(x[0] > 0, x, x.unsqueeze(0)), 1),
+    "where of numbers": (lambda x: paddle.where(x > 0, x, 0.0), 1),
+    "number over a tensor": (lambda x: 2.0 / x, 0),
+    "triangle with an open diagonal": (lambda x: paddle.tril(x, x.shape[1] - x.shape[0]), 0),
 }
+
+# The result has the dims of the operand.
+FUNCTIONS = (
+    *("atan", "cosh", "expm1", "frac", "lgamma", "log1p", "negative", "reciprocal", "sgn", "tan", "trunc"),
+    *("celu", "hardtanh", "log_sigmoid", "normalize", "selu", "softshrink", "softsign", "thresholded_relu"),
+)
+# Or of both.
+OPERATORS = ("copysign", "fmax", "hypot", "logaddexp", "nextafter", "remainder")
+LAYERS = ("CELU", "GLU", "Hardtanh", "LogSoftmax", "PReLU", "SELU", "Softsign", "Swish", "Tanhshrink")
+RULES |= {name: (getattr(F, name, None) or getattr(paddle, name), 1) for name in FUNCTIONS}
+RULES |= {name: (lambda x, name=name: getattr(paddle, name)(x[:1], x), 0) for name in OPERATORS}
+ON_TWO = {name: getattr(nn, name)() for name in LAYERS}
+RULES |= {f"layer {name}": (lambda x, name=name: ON_TWO[name](paddle.concat([x, x], 1)), 1) for name in LAYERS}
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -75,6 +94,50 @@ def test_dims_are_computed_by_guards(name):
     for size in [*SIZES, (40, 60), (70, 120), (120, 11)]:
         x = paddle.randn(size)
         assert translated(x).tolist() == function(x).tolist()
+
+
+def test_dims_behind_layers_that_reshape():
+    """A residual sum asks both of its operands for their dims, and each reshape divides by those of the one before."""
+    layers = [nn.Linear(8, 8) for _ in range(12)]
+
+    def function(x, mask):
+        b = x.shape[0]
+        for layer in layers:
+            heads = layer(x).reshape([b, -1, 2, 4]).transpose([0, 2, 1, 3])
+            scores = paddle.matmul(heads, heads, transpose_y=True)
+            scores = paddle.where(mask.unsqueeze(1), scores, paddle.full_like(scores, -1e4))
+            x = x + paddle.matmul(F.softmax(scores), heads).transpose([0, 2, 1, 3]).reshape([b, -1, 8])
+        return x * 2 if x.shape[1] < 100 else x
+
+    translated = sot.to_static(function, min_graph_size=0)
+    with paddle.no_grad():
+        for b, n in [(2, 3), (3, 7), (4, 2), (2, 9), (5, 5), (7, 120), (1, 4), (3, 1)]:
+            x, mask = paddle.randn([b, n, 8]), paddle.rand([b, 1, n]) > 0.3
+            assert translated(x, mask).tolist() == function(x, mask).tolist()
+    stats = sot.stats(translated)
+    # One for few rows and one for many, and those with a dim of 1.
+    assert (stats.translations, stats.graph_breaks, stats.fallbacks) == (5, [], [])
+
+
+def test_masks_of_slices_keep_the_dims_that_are_known():
+    """A triangle with an open diagonal has the known dim of its operand."""
+
+    def function(x, cache):
+        b, s, width = x.shape
+        keys = paddle.concat([cache, x], axis=1)
+        scores = x @ keys.transpose([0, 2, 1])
+        mask = paddle.tril(paddle.ones([s, keys.shape[1]]), diagonal=keys.shape[1] - s)
+        y = F.softmax(scores + (1 - mask) * -1e4) @ keys
+        return y.unsqueeze(1).transpose([0, 2, 1, 3]).reshape([b, s, width]), keys
+
+    translated = sot.to_static(function, min_graph_size=0)
+    with paddle.no_grad():
+        for b, n in [(1, 1), (1, 7), (2, 4), (3, 12), (5, 2), (2, 31), (4, 1)]:
+            x, cache = paddle.randn([b, 1, 4]), paddle.randn([b, n, 4])
+            for one, other in zip(translated(x, cache), function(x, cache), strict=True):
+                assert one.tolist() == other.tolist()
+    stats = sot.stats(translated)
+    assert (stats.translations <= 4, stats.graph_breaks, stats.fallbacks) == (True, [], [])
 
 
 PADS = {

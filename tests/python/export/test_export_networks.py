@@ -170,3 +170,20 @@ def test_equal_to_eager_mode_at_six_sizes(name, tmp_path):
     for how, run in readers(prefix, name not in NOT_ON_ONEDNN).items():
         for size, arguments, expected in zip(EXPORTS[name].sizes, calls, wanted, strict=True):
             assert not difference(expected, run(arguments)), (how, size)
+
+
+# Lengths that only the graph knows, and a first batch of one.
+MORE_TRANSLATIONS = {"FastSpeech2", "DBNet"}
+
+
+@pytest.mark.parametrize("name", [name for name in EXPORTS if name not in MORE_TRANSLATIONS])
+def test_calls_take_three_translations(name):
+    """The first with known dims, one with open ones, and one for a batch of one."""
+    net, calls = network(name)
+    translated = sot.to_static(lambda *arguments: net(*arguments))
+    with paddle.no_grad():
+        for arguments in calls * 2:
+            wanted, found = ([it.numpy() for it in flat(call(*arguments))] for call in (net, translated))
+            assert not difference(wanted, found)
+    stats = sot.stats(translated)
+    assert (stats.translations <= 3, stats.graph_breaks, stats.fallbacks) == (True, [], [])

@@ -13,11 +13,11 @@ use crate::native::is_called_as_usual;
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::{FunctionField, Tracker, TrackerRef};
-use crate::variables::{DictVar, FunctionVar, IterVar, Key, Kind, VarId};
+use crate::variables::{DictVar, FunctionVar, IterVar, Kind, VarId};
 
 use crate::simulator::frame::{Exit, FrameState};
 use crate::simulator::opcode_executor;
-use crate::simulator::{Kwargs, Step, Tracer, cell_get, provenance};
+use crate::simulator::{Kwargs, Step, Tracer, cell_get, keys, provenance};
 
 use super::Named;
 
@@ -212,11 +212,10 @@ impl Defaults {
             }
         };
         let Some(dict) = dict else { return Ok(None) };
-        if let Kind::Dict(dict) = t.kind(dict) {
-            Ok(dict
-                .items
-                .get(&Key::Str(name.clone()))
-                .map(|(_, value)| *value))
+        if let Kind::Dict(dict) = t.kind(dict).clone() {
+            let name = t.str(name);
+            let key = keys::key_of(t, name)?;
+            Ok(dict.items.get(&key).map(|(_, value)| *value))
         } else {
             Ok(None)
         }
@@ -278,7 +277,7 @@ fn bind(
             }
             None if code.flags & VARKEYWORDS != 0 => {
                 let key = t.str(name);
-                extra.items.insert(Key::Str(name.clone()), (key, *value));
+                extra.items.insert(keys::key_of(t, key)?, (key, *value));
             }
             None => {
                 return t.stop(

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::obj::{is_attr, is_partial_class, text_of};
-use crate::reason::BreakKind;
+use crate::reason::{BreakId, BreakKind};
 use crate::tracker::Tracker;
 use crate::variables::{Key, Kind, VarId};
 
@@ -111,6 +111,7 @@ pub fn named(t: &mut Tracer<'_>, mapping: VarId) -> Step<Named> {
     for (key, (_, value)) in dict.items {
         match key {
             Key::Str(name) => kwargs.push((name, value)),
+            Key::Open(_) => return t.stop(BreakId::Key, "a keyword that differs between calls"),
             Key::Bytes(_)
             | Key::Int(_)
             | Key::Float(_)

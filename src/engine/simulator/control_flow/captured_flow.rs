@@ -1,5 +1,7 @@
 //! [`CapturedFlow`]: what captured branches and loops know of one another.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashSet;
 
 use crate::graph::{SymbolId, TensorMeta};
@@ -50,6 +52,19 @@ pub struct CapturedFlow {
     pub(in crate::simulator) read_arrays: FxHashSet<SymbolId>,
     /// Those of them that are arrays without dims, and no scalars.
     pub(in crate::simulator) arrays_without_dims: FxHashSet<SymbolId>,
+    /// Scalars of NumPy that each call makes of numbers, with those as Python's: guards compute
+    /// them.
+    pub(in crate::simulator) scalars_of_calls: Vec<(SymbolId, VarId)>,
+    /// Arrays that the program makes of such numbers.
+    pub(in crate::simulator) arrays_of_calls: FxHashSet<SymbolId>,
+    /// Keys of dicts and sets that are made of dims; no two of them are equal.
+    pub(in crate::simulator) open_keys: Vec<VarId>,
+    /// Numbers that have been keys.
+    pub(in crate::simulator) number_keys: FxHashSet<i64>,
+    /// The same of texts that show such numbers.
+    pub(in crate::simulator) open_texts: Vec<VarId>,
+    /// Texts that have been keys.
+    pub(in crate::simulator) text_keys: FxHashSet<Arc<str>>,
     /// Lists that grew on a way that is not captured, and by what: see `grown_lists::note`.
     pub(in crate::simulator) grown: Vec<(VarId, TensorMeta)>,
     /// Loops over numbers of the graph that have been captured.
@@ -64,6 +79,9 @@ pub(in crate::simulator) struct FlowMark {
     aliases: usize,
     carried: usize,
     decided: usize,
+    scalars: usize,
+    open_keys: usize,
+    open_texts: usize,
 }
 
 impl CapturedFlow {
@@ -82,6 +100,9 @@ impl CapturedFlow {
             aliases: self.aliases.len(),
             carried: self.carried.len(),
             decided: self.decided.len(),
+            scalars: self.scalars_of_calls.len(),
+            open_keys: self.open_keys.len(),
+            open_texts: self.open_texts.len(),
         }
     }
 
@@ -94,8 +115,15 @@ impl CapturedFlow {
         self.aliases.truncate(mark.aliases);
         self.carried.truncate(mark.carried);
         self.decided.truncate(mark.decided);
+        self.scalars_of_calls.truncate(mark.scalars);
+        self.open_keys.truncate(mark.open_keys);
+        self.open_texts.truncate(mark.open_texts);
         self.known_numbers.forget(symbols, statements);
-        for arrays in [&mut self.read_arrays, &mut self.arrays_without_dims] {
+        for arrays in [
+            &mut self.read_arrays,
+            &mut self.arrays_without_dims,
+            &mut self.arrays_of_calls,
+        ] {
             arrays.retain(|id| (id.0 as usize) < symbols);
         }
     }

@@ -433,7 +433,7 @@ pub fn zeros(t: &mut Tracer<'_>, leaf: &Leaf, around: &[Option<VarId>]) -> Step<
         None => {
             let mut shape = Vec::new();
             for dim in &leaf.meta.shape {
-                let dim = t.int((*dim).max(1));
+                let dim = t.int(if *dim < 0 { 1 } else { *dim });
                 shape.extend(t.value(dim).map(|dim| Arg::Const(Obj::from(dim))));
             }
             (

@@ -12,8 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyFloat, PyInt, PyModule};
 
 use crate::bytecode::{BinOp, CmpOp};
+use crate::frame::Modules;
 use crate::guard::GuardKind;
-use crate::obj::Obj;
+use crate::obj::{self, Obj};
 use crate::paddle::tensor_meta;
 use crate::reason::BreakId;
 use crate::tracker::TrackerRef;
@@ -22,7 +23,9 @@ use crate::variables::{Kind, NumberVar, VarId};
 
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::shape_rules::{self, Ordered};
-use crate::simulator::{Step, Tracer, arguments, item, number_functions, powers, program_numbers};
+use crate::simulator::{
+    Step, Tracer, arguments, graph_arrays, item, number_functions, powers, program_numbers,
+};
 
 use inputs::is_exact_constant;
 pub use inputs::{
@@ -157,9 +160,10 @@ pub fn called(
     if let Some(number) = number_functions::called(t, function, args)? {
         return Ok(Some(number));
     }
-    let (a, b) = match args {
-        [a] => (*a, None),
-        [a, b] => (*a, Some(*b)),
+    let args = &of_scalars(t, function, args);
+    let (a, b) = match args[..] {
+        [a] => (a, None),
+        [a, b] => (a, Some(b)),
         _ => return Ok(None),
     };
     if !args.iter().any(|arg| is_open(t, *arg)) || !is_of_module(function) {
@@ -180,9 +184,35 @@ pub fn called(
             "the hash of a float that differs between calls",
         );
     }
-    stay_short(t, args)?;
+    of_function(t, function, (a, b))
+}
+
+/// Scalars of NumPy that each call makes as the numbers that `int()`, `float()` and functions of
+/// `math` take them for.
+fn of_scalars(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, args: &[VarId]) -> Vec<VarId> {
+    let classes = [t.py.get_type::<PyInt>(), t.py.get_type::<PyFloat>()];
+    let takes_numbers = classes.iter().any(|class| function.is(class))
+        || obj::text_of(function, "__module__") == "math";
+    let number = |arg: &VarId| graph_arrays::number(t, *arg).filter(|_| takes_numbers);
+    args.iter().map(|arg| number(arg).unwrap_or(*arg)).collect()
+}
+
+/// A function of `paddle_sot_rs._codegen.numbers`.
+pub fn helper<'py>(t: &Tracer<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    t.py.own("paddle_sot_rs._codegen.numbers")?.getattr(name)
+}
+
+/// What a function of one or two numbers answers, which is pure and takes no time worth speaking
+/// of; `None` where that is no number, or the guards cannot compute it.
+pub fn of_function(
+    t: &mut Tracer<'_>,
+    function: &Bound<'_, PyAny>,
+    (a, b): (VarId, Option<VarId>),
+) -> Step<Option<VarId>> {
+    let args: Vec<VarId> = [Some(a), b].into_iter().flatten().collect();
+    stay_short(t, &args)?;
     let mut values = Vec::with_capacity(args.len());
-    for arg in args {
+    for arg in &args {
         let number = number(t, *arg, &mut Vec::new());
         values.extend(number.and_then(|number| now(t, &number)));
     }
@@ -297,6 +327,12 @@ pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option
         }
     }
     Ok(Some(holds))
+}
+
+/// Whether two numbers are computed alike of the same dims and numbers from outside.
+pub fn is_same(t: &mut Tracer<'_>, a: VarId, b: VarId) -> bool {
+    let one = number(t, a, &mut Vec::new());
+    one.is_some() && one == number(t, b, &mut Vec::new())
 }
 
 /// What `a op b` answers in this call, where dims of inputs say it.

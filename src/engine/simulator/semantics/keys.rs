@@ -5,12 +5,13 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyString, PyType};
 
+use crate::bytecode::CmpOp;
 use crate::frame::Modules;
 use crate::reason::BreakId;
 use crate::variables::{Key, VarId};
 
 use crate::simulator::attributes::lookup;
-use crate::simulator::{Step, Tracer, classes, provenance};
+use crate::simulator::{Step, Tracer, arguments, classes, dynamic_scalar, provenance, text_keys};
 
 pub use crate::simulator::variables::protocol::hash_key as key_of;
 
@@ -80,13 +81,13 @@ pub(in crate::simulator) fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<
     let is_as = |base: &Bound<'_, PyType>| is_plain || is_keyed_as(&class, base);
     if object.is_instance_of::<PyInt>() && is_as(&t.py.get_type::<PyInt>()) {
         return match object.extract::<i128>() {
-            Ok(number) => Ok(Key::Int(number)),
+            Ok(number) => number_key(t, number),
             Err(_) => t.stop(BreakId::Key, "a huge integer as a key"),
         };
     }
     if let Ok(text) = object.cast::<PyString>() {
         if is_as(&t.py.get_type::<PyString>()) {
-            return Ok(Key::Str(Arc::from(text.to_str()?)));
+            return text_keys::known_key(t, Arc::from(text.to_str()?));
         }
     }
     if let Ok(bytes) = object.cast::<PyBytes>() {
@@ -110,17 +111,77 @@ pub(in crate::simulator) fn const_key(t: &mut Tracer<'_>, value: VarId) -> Step<
     }
 }
 
+/// Most numbers that one made of dims is compared with.
+const MOST_NUMBERS: usize = 32;
+
+/// The key that a whole number is which is known: guards say that the keys made of dims are others,
+/// or that one is this number.
+fn number_key(t: &mut Tracer<'_>, number: i128) -> Step<Key> {
+    let Ok(short) = i64::try_from(number) else {
+        // No dim is as large.
+        return Ok(Key::Int(number));
+    };
+    t.flow.number_keys.insert(short);
+    for open in t.flow.open_keys.clone() {
+        let known = t.int(short);
+        if are_equal(t, open, known)? {
+            return Ok(Key::Open(open));
+        }
+    }
+    Ok(Key::Int(number))
+}
+
+/// The key that a whole number is which is made of dims: guards compare it with all other keys.
+pub(in crate::simulator) fn open_key(t: &mut Tracer<'_>, value: VarId) -> Step<Key> {
+    let is_plain = t.vars.get(value).class.is_none() && arguments::depends_on_dims(t, value);
+    if !is_plain || t.flow.number_keys.len() > MOST_NUMBERS {
+        return t.stop(BreakId::Key, "a key that is not a constant");
+    }
+    for other in t.flow.open_keys.clone() {
+        if are_equal(t, value, other)? {
+            return Ok(Key::Open(other));
+        }
+    }
+    let mut numbers: Vec<i64> = t.flow.number_keys.iter().copied().collect();
+    numbers.sort_unstable();
+    for number in numbers {
+        let known = t.int(number);
+        if are_equal(t, value, known)? {
+            return Ok(Key::Int(number.into()));
+        }
+    }
+    t.flow.open_keys.push(value);
+    Ok(Key::Open(value))
+}
+
+/// Whether two numbers are equal in this call, and have to be or not in others.
+pub(in crate::simulator) fn are_equal(t: &mut Tracer<'_>, a: VarId, b: VarId) -> Step<bool> {
+    if t.flow.number_keys.len() > MOST_NUMBERS {
+        return t.stop(BreakId::Key, "a key made of dims next to many numbers");
+    }
+    if dynamic_scalar::is_same(t, a, b) {
+        return Ok(true);
+    }
+    match dynamic_scalar::compare(t, CmpOp::Eq, a, b)? {
+        Some(equal) => Ok(equal),
+        None => t.stop(
+            BreakId::Key,
+            "a key made of dims that guards do not compare",
+        ),
+    }
+}
+
 /// The class of all enumerations.
 pub fn enumeration(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
     Ok(py.module("enum")?.getattr("Enum")?.cast_into()?)
 }
 
-fn float_key(t: &Tracer<'_>, number: f64) -> Step<Key> {
+fn float_key(t: &mut Tracer<'_>, number: f64) -> Step<Key> {
     if number.is_nan() {
         return t.stop(BreakId::Key, "NaN as a key");
     }
     if number.fract() == 0.0 && number.abs() < 1e38 {
-        return Ok(Key::Int(number as i128));
+        return number_key(t, number as i128);
     }
     if number.is_finite() && number.abs() >= 1e38 {
         return t.stop(BreakId::Key, "a huge number as a key");

@@ -23,5 +23,6 @@ pub(in crate::simulator) mod printing;
 pub(in crate::simulator) mod provenance;
 pub(in crate::simulator) mod repr_guards;
 pub mod sets;
+pub(in crate::simulator) mod text_keys;
 pub mod texts;
 pub mod truth;

@@ -12,10 +12,10 @@ use crate::bytecode::{Code, Instr};
 use crate::guard::GuardKind;
 use crate::simulator::methods::names::COPY;
 use crate::tracker::{DictKey, Tracker};
-use crate::variables::{DictVar, Key, Kind, VarId};
+use crate::variables::{DictVar, Kind, VarId};
 
 use crate::simulator::{Step, Stop, Tracer};
-use crate::simulator::{attributes, exceptions};
+use crate::simulator::{attributes, exceptions, keys};
 
 /// Methods that only read.
 const METHODS: &[&str] = &[COPY, "get"];
@@ -133,7 +133,7 @@ fn copy(t: &mut Tracer<'_>, dict: VarId) -> Step<Option<VarId>> {
             return Ok(None);
         };
         let key = t.constant(name.as_any());
-        items.items.insert(Key::Str(Arc::from(text)), (key, value));
+        items.items.insert(keys::key_of(t, key)?, (key, value));
     }
     Ok(Some(t.add(Kind::Dict(items))))
 }

@@ -91,7 +91,8 @@ fn stays_short(t: &mut Tracer<'_>, function: &Bound<'_, PyAny>, id: VarId) -> St
     Ok(true)
 }
 
-/// `len()` of a text of which the program computes the numbers; `None` where it has other parts.
+/// `len()` of a text that shows whole numbers, of which the program computes some or which differ
+/// between calls; `None` where it has other parts.
 pub fn len_of(t: &mut Tracer<'_>, text: VarId) -> Step<Option<VarId>> {
     let Kind::Text(parts) = t.kind(text).clone() else {
         return Ok(None);
@@ -113,13 +114,22 @@ pub fn len_of(t: &mut Tracer<'_>, text: VarId) -> Step<Option<VarId>> {
             },
         };
         let is_whole = program_numbers::numbers_class(t, number) == Some(Type::Int);
-        if !is_whole || !program_numbers::is_of_graph(t, number) {
+        if !is_whole {
             return Ok(None);
         }
-        let Some(symbol) = program_numbers::as_tensor(t, number, DType::Int64)? else {
+        let len = match program_numbers::is_of_graph(t, number) {
+            true => match program_numbers::as_tensor(t, number, DType::Int64)? {
+                Some(symbol) => Some(program_numbers::apply(t, "text_length", &[symbol])?),
+                None => None,
+            },
+            false => {
+                let length = dynamic_scalar::helper(t, "text_length")?;
+                dynamic_scalar::of_function(t, &length, (number, None))?
+            }
+        };
+        let Some(len) = len else {
             return Ok(None);
         };
-        let len = program_numbers::apply(t, "text_length", &[symbol])?;
         total = Some(match total {
             Some(total) => operators::binary(t, BinOp::Add, false, total, len)?,
             None => len,
@@ -133,7 +143,7 @@ pub fn len_of(t: &mut Tracer<'_>, text: VarId) -> Step<Option<VarId>> {
 }
 
 /// Whether a function shows a whole number in decimal.
-fn shows_plainly(t: &mut Tracer<'_>, function: VarId) -> bool {
+pub fn shows_plainly(t: &mut Tracer<'_>, function: VarId) -> bool {
     let plain = ["str", REPR, ASCII, FORMAT];
     let function = t.value(function);
     function.is_some_and(|function| {

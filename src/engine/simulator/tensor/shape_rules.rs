@@ -4,9 +4,8 @@
 mod sizes;
 mod windows;
 
-use std::sync::Arc;
-
 use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
 
 use crate::bytecode::{BinOp, CmpOp};
 use crate::graph::{Arg, Callee, DType, Statement, SymbolId, SymbolKind};
@@ -16,8 +15,10 @@ use crate::tracker::{Tracker, TrackerRef};
 
 use crate::simulator::{Tracer, dynamic_scalar, provenance};
 
+use sizes::made;
+
 /// Statements that are looked at for one dim.
-const FUEL: usize = 256;
+const FUEL: usize = 1024;
 
 /// `a <= b`, which a rule takes for granted.
 pub type Ordered = (Number, Number);
@@ -47,6 +48,8 @@ struct Search<'a, 'py> {
     t: &'a Tracer<'py>,
     fuel: usize,
     ordered: Vec<Ordered>,
+    /// What was found already: both operands of a residual sum lead to one tensor.
+    found: FxHashMap<(SymbolId, usize), Option<Number>>,
 }
 
 /// The names of two operands.
@@ -102,6 +105,7 @@ fn by_rule(
         ShapeRule::Turned => s.turned(it, at),
         ShapeRule::Resized => s.resized(it, at),
         ShapeRule::PooledTo => s.pooled_to(it, at),
+        ShapeRule::Halved => s.halved(it, at),
     }
 }
 
@@ -147,9 +151,20 @@ impl<'a, 'py> Search<'a, 'py> {
             t,
             fuel: FUEL,
             ordered: Vec::new(),
+            found: FxHashMap::default(),
         }
     }
+
     fn dim(&mut self, symbol: SymbolId, at: usize) -> Option<Number> {
+        if let Some(found) = self.found.get(&(symbol, at)) {
+            return found.clone();
+        }
+        let found = self.search(symbol, at);
+        self.found.insert((symbol, at), found.clone());
+        found
+    }
+
+    fn search(&mut self, symbol: SymbolId, at: usize) -> Option<Number> {
         self.fuel = self.fuel.checked_sub(1)?;
         let known = *self.t.graph.meta(symbol)?.shape.get(at)?;
         if known >= 0 {
@@ -331,7 +346,7 @@ impl<'a, 'py> Search<'a, 'py> {
             };
             let dim = self.dim(*item, at)?;
             sum = Some(match sum {
-                Some(sum) if axis == at => Number::Made(BinOp::Add, Arc::new(sum), Arc::new(dim)),
+                Some(sum) if axis == at => made(BinOp::Add, sum, dim),
                 Some(sum) => sum,
                 None => dim,
             });
@@ -467,6 +482,6 @@ impl<'a, 'py> Search<'a, 'py> {
         };
         let (a, b) = (operand(it.args.first()?)?, operand(it.args.get(1)?)?);
         let (a, b) = if reflected { (b, a) } else { (a, b) };
-        Some(Number::Made(op, Arc::new(a), Arc::new(b)))
+        Some(made(op, a, b))
     }
 }

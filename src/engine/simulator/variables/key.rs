@@ -13,6 +13,8 @@ pub enum Key {
     Bytes(Arc<[u8]>),
     /// `int`, `bool`, and floats with an integral value.
     Int(i128),
+    /// A whole number made of dims, or a text that shows such: the first variable that is equal.
+    Open(VarId),
     /// Other floats, by bits.
     Float(u64),
     /// A tuple.

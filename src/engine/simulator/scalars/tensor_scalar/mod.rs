@@ -22,10 +22,9 @@ use crate::ops::{ASTYPE, FULL, TO_TENSOR};
 use crate::reason::BreakId;
 use crate::variables::{Kind, VarId};
 
-use crate::simulator::item;
 use crate::simulator::phi::refuse;
 use crate::simulator::subclasses::refuse_own;
-use crate::simulator::{Kwargs, Step, Tracer, arguments, dynamic_scalar, printing, tensors};
+use crate::simulator::{Kwargs, Step, Tracer, arguments, dynamic_scalar, item, printing, tensors};
 
 /// Whether the truth of `value` is only known when the graph runs, and branches on it are captured.
 pub fn is_captured(t: &mut Tracer<'_>, value: VarId) -> bool {
@@ -301,6 +300,7 @@ pub(in crate::simulator) fn on_numbers(
     if !known(t, a) && !known(t, b) {
         return Ok(None);
     }
+    let [a, b] = program_numbers::next_to_graph(t, [a, b])?;
     let (Some(left), Some(right)) = (whole(t, a), whole(t, b)) else {
         return refuse(t, "arithmetic on a number that is not whole");
     };

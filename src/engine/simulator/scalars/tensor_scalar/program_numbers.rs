@@ -82,6 +82,19 @@ pub fn both(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<(VarId, V
     Ok((one(t, a)?, one(t, b)?))
 }
 
+/// Whole numbers made of dims that guards know, as the graph has them next to one of its own;
+/// others as they are.
+pub fn next_to_graph(t: &mut Tracer<'_>, ids: [VarId; 2]) -> Step<[VarId; 2]> {
+    let mut made = ids;
+    for id in &mut made {
+        if let Kind::Int(_) = t.kind(*id) {
+            let symbol = dynamic_scalar::place(t, *id)?;
+            *id = symbol.map_or(*id, |symbol| t.add(Kind::SymNumber(symbol)));
+        }
+    }
+    Ok(made)
+}
+
 /// A number as a tensor of this dtype.
 pub fn as_tensor(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<SymbolId>> {
     let id = lowered(t, id)?;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::bytecode::BinOp;
 use crate::graph::{Arg, Callee, Statement, SymbolId};
-use crate::tracker::number::Number;
+use crate::tracker::number::{Number, Value};
 
 use super::{Search, argument, is_none, items, placed};
 
@@ -16,8 +16,22 @@ const AXIS: &[&str] = &["axis", "dim"];
 /// A size that follows from the others.
 const REST: Number = Number::Int(-1);
 
+/// What an operator makes of two: what is known is computed, so that a dim of 1 is known to be one.
 pub(super) fn made(op: BinOp, a: Number, b: Number) -> Number {
-    Number::Made(op, Arc::new(a), Arc::new(b))
+    let adds = matches!(op, BinOp::Add | BinOp::Sub);
+    let multiplies = matches!(op, BinOp::Mul | BinOp::FloorDiv);
+    if adds && b == Number::Int(0) || multiplies && b == Number::Int(1) {
+        return a;
+    }
+    let known = if let (Number::Int(a), Number::Int(b)) = (&a, &b) {
+        Value::Int(*a).binary(op, Value::Int(*b))
+    } else {
+        None
+    };
+    match known {
+        Some(Value::Int(known)) => Number::Int(known),
+        _ => Number::Made(op, Arc::new(a), Arc::new(b)),
+    }
 }
 
 /// Every so manieth of them, the first one too.
@@ -27,6 +41,65 @@ pub(super) fn in_steps(many: Number, step: i64) -> Number {
     }
     let up = made(BinOp::Add, many, Number::Int(step - 1));
     made(BinOp::FloorDiv, up, Number::Int(step))
+}
+
+fn product(factors: Vec<Number>) -> Number {
+    let factors = factors.into_iter().filter(|it| *it != Number::Int(1));
+    let all = factors.reduce(|a, b| made(BinOp::Mul, a, b));
+    all.unwrap_or(Number::Int(1))
+}
+
+/// What is left of one product in another one that is not zero. Factors of both are left out:
+/// layers that reshape one after the other have the dim of the first.
+fn quotient(all: Vec<Number>, others: Vec<Number>) -> Number {
+    let (mut above, mut below) = (Factors::of(all), Factors::of(others));
+    below.open.retain(|factor| {
+        let found = above.open.iter().position(|other| other == factor);
+        found.map(|at| above.open.swap_remove(at)).is_none()
+    });
+    if below.known != 0 && above.known % below.known == 0 {
+        (above.known, below.known) = (above.known / below.known, 1);
+    }
+    let (above, below) = (above.product(), below.product());
+    if below == Number::Int(1) {
+        return above;
+    }
+    made(BinOp::FloorDiv, above, below)
+}
+
+/// A product, taken apart.
+struct Factors {
+    known: i64,
+    open: Vec<Number>,
+}
+
+impl Factors {
+    fn of(mut product: Vec<Number>) -> Self {
+        let (mut known, mut open) = (1, Vec::new());
+        while let Some(factor) = product.pop() {
+            match factor {
+                Number::Made(BinOp::Mul, a, b) => {
+                    product.extend([Number::clone(&a), Number::clone(&b)]);
+                }
+                Number::Int(number) => match i64::checked_mul(known, number) {
+                    Some(both) => known = both,
+                    None => open.push(factor),
+                },
+                Number::Float(_)
+                | Number::Given(_)
+                | Number::Dim(..)
+                | Number::Made(..)
+                | Number::Called(..) => open.push(factor),
+            }
+        }
+        Self { known, open }
+    }
+
+    fn product(self) -> Number {
+        let mut factors = self.open;
+        factors.push(Number::Int(self.known));
+        product(factors)
+    }
 }
 
 impl Search<'_, '_> {
@@ -98,11 +171,7 @@ impl Search<'_, '_> {
             }
             let at = Number::Int(self.whole(arg)?);
             match matches!(at, Number::Int(at) if at < 0) {
-                true => Some(Number::Made(
-                    BinOp::Add,
-                    Arc::new(len.clone()),
-                    Arc::new(at),
-                )),
+                true => Some(made(BinOp::Add, len.clone(), at)),
                 false => Some(at),
             }
         };
@@ -189,9 +258,9 @@ impl Search<'_, '_> {
     }
 
     fn left_over(&mut self, x: SymbolId, wanted: &[Arg], at: usize) -> Option<Number> {
-        let (mut all, mut others) = (Number::Int(1), Number::Int(1));
+        let (mut all, mut others) = (Vec::new(), Vec::new());
         for axis in 0..self.rank(x)? {
-            all = made(BinOp::Mul, all, self.dim(x, axis)?);
+            all.push(self.dim(x, axis)?);
         }
         for (place, size) in wanted.iter().enumerate() {
             if place == at {
@@ -201,10 +270,10 @@ impl Search<'_, '_> {
             if size == Number::Int(0) {
                 size = self.dim(x, place)?;
             }
-            others = made(BinOp::Mul, others, size);
+            others.push(size);
         }
-        self.ordered.push((Number::Int(1), others.clone()));
-        Some(made(BinOp::FloorDiv, all, others))
+        self.ordered.push((Number::Int(1), product(others.clone())));
+        Some(quotient(all, others))
     }
 
     pub(super) fn expanded(&mut self, it: &Statement, at: usize) -> Option<Number> {
@@ -249,6 +318,25 @@ impl Search<'_, '_> {
             }
         }
         Some(left)
+    }
+
+    pub(super) fn halved(&mut self, it: &Statement, at: usize) -> Option<Number> {
+        let x = self.tensor(it, 0, X)?;
+        let rank = self.rank(x)?;
+        let axis = match &it.callee {
+            Callee::Layer(symbol) => {
+                let axis = self.layer(*symbol)?.getattr("_axis").ok()?;
+                placed(axis.extract().ok()?, rank)?
+            }
+            Callee::Api(_) | Callee::Method(_) | Callee::Attribute(_) | Callee::Sir(_) => {
+                self.axis(argument(it, 1, AXIS), -1, rank)?
+            }
+        };
+        let whole = self.dim(x, at)?;
+        match at == axis {
+            true => Some(made(BinOp::FloorDiv, whole, Number::Int(2))),
+            false => Some(whole),
+        }
     }
 
     pub(super) fn highest(&mut self, it: &Statement, at: usize) -> Option<Number> {

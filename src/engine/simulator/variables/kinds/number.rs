@@ -9,7 +9,7 @@ use crate::graph::{Arg, DType, SymbolId};
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::operators::UnaryOp;
 use crate::simulator::{
-    Kwargs, Step, Tracer, arguments, dynamic_scalar, fold, number_functions, operators,
+    Kwargs, Step, Tracer, arguments, dynamic_scalar, fold, keys, number_functions, operators,
     program_numbers,
 };
 use crate::tracker::number::Type;
@@ -17,7 +17,7 @@ use crate::tracker::number::Type;
 use crate::simulator::variables::answers::{Exports, Finalizer, Form, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Rebuild, call_pure, not_made};
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{Key, VarId, Variable};
 
 /// Where a number that differs between calls comes from.
 #[derive(Clone, Copy, Debug)]
@@ -203,6 +203,10 @@ impl Protocol for Int {
             Some(symbol) => Ok(Arg::Symbol(symbol)),
             None => arguments::refuse(t, id),
         }
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        keys::open_key(t, id)
     }
 
     fn exports(&self, _: &Tracer<'_>) -> Result<Exports, Break> {

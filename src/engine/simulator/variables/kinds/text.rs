@@ -7,12 +7,12 @@ use pyo3::types::PyType;
 
 use crate::bytecode::BinOp;
 use crate::reason::Break;
-use crate::simulator::{Step, Tracer, texts};
+use crate::simulator::{Step, Tracer, text_keys, texts};
 
 use crate::simulator::variables::answers::{Finalizer, Precedence, Snapshot, builtin};
 use crate::simulator::variables::protocol::Protocol;
 use crate::simulator::variables::rebuild::{Rebuild, call_pure};
-use crate::simulator::variables::{VarId, Variable};
+use crate::simulator::variables::{Key, VarId, Variable};
 
 /// A part of a text that differs between calls.
 #[derive(Clone, Debug)]
@@ -70,6 +70,10 @@ impl Protocol for Text<'_> {
 
     fn finalizer(&self) -> Finalizer {
         Finalizer::Nothing
+    }
+
+    fn hash_key(&self, t: &mut Tracer<'_>, id: VarId) -> Step<Key> {
+        text_keys::open_key(t, id)
     }
 
     const PRECEDENCE: Precedence = Precedence::Containers;

@@ -14,7 +14,7 @@ use crate::simulator::{Kwargs, Step, Tracer, fold, item, operators};
 
 use super::super::ends;
 use super::super::program_numbers::{is_of_graph, numbers_class};
-use super::{apply, meta, named, refuse, sampled, taken, tensor};
+use super::{apply, meta, named, of_calls, refuse, sampled, taken, tensor};
 
 /// Functions that take their arguments item by item, and how many those are.
 const ELEMENTWISE: &[(&str, usize)] = &[
@@ -44,7 +44,7 @@ const ELEMENTWISE: &[(&str, usize)] = &[
 const REDUCTIONS: &str = "amax amin max min prod sum";
 
 /// Those for which NumPy takes floats in an order of its own.
-const IN_ORDER: &str = "prod sum";
+pub(super) const IN_ORDER: &str = "prod sum";
 
 /// Whether a function or a method of this name gives one number for many.
 pub(super) fn is_reduction(name: &str) -> bool {
@@ -68,6 +68,9 @@ pub fn binary_of_known(
     a: VarId,
     b: VarId,
 ) -> Step<Option<VarId>> {
+    if of_calls::are_numbers(t, &[a, b])? {
+        return binary_of_calls(t, op, a, b);
+    }
     match t.options.capture_control_flow && (is_of_graph(t, a) || is_of_graph(t, b)) {
         true => binary(t, op, inplace, a, b),
         false => Ok(None),
@@ -82,11 +85,23 @@ pub fn call(
     args: &[VarId],
     kwargs: &Kwargs,
 ) -> Step<Option<VarId>> {
-    if !t.options.capture_control_flow || !args.iter().any(|arg| is_computed(t, *arg, 0)) {
-        return Ok(None);
-    }
     let name = text_of(function, "__name__");
     let name = name.as_str();
+    if kwargs.is_empty() {
+        if let Some(made) = of_calls::scalar(t, function, args)? {
+            return Ok(Some(made));
+        }
+        if let Some(made) = of_calls::of_list(t, function, name, args)? {
+            return Ok(Some(made));
+        }
+    }
+    let computed = t.options.capture_control_flow && args.iter().any(|arg| is_computed(t, *arg, 0));
+    if !computed && !args.iter().any(|arg| of_calls::is_such(t, *arg)) {
+        return match name == "arange" && kwargs.is_empty() {
+            true => of_calls::counted(t, function, args),
+            false => Ok(None),
+        };
+    }
     if let (Some(_), []) = (
         ELEMENTWISE.iter().find(|it| **it == (name, args.len())),
         kwargs,
@@ -165,8 +180,10 @@ fn elementwise(
     let Some((dtype, _)) = sampled(t, function, args)? else {
         return Ok(None);
     };
+    let of_calls = args.iter().any(|arg| of_calls::is_such(t, *arg));
     // Of floats, they have digits of their own.
-    if matches!(name, "floor_divide" | "remainder") && !dtype.is_whole() {
+    let other_digits = matches!(name, "floor_divide" | "remainder") && !dtype.is_whole();
+    if other_digits || of_calls && !of_calls::never_warns(name) {
         return Ok(None);
     }
     let mut given = Vec::with_capacity(args.len());
@@ -176,7 +193,8 @@ fn elementwise(
             None => return Ok(None),
         }
     }
-    made(t, name, given, dtype)
+    let made = made(t, name, given, dtype)?;
+    Ok(made.inspect(|made| of_calls::note(t, of_calls, *made)))
 }
 
 /// The numbers in lists of lists, in their order.
@@ -236,7 +254,7 @@ fn array(
 }
 
 /// `np.arange(...)` of whole numbers.
-fn arange(
+pub(super) fn arange(
     t: &mut Tracer<'_>,
     function: &Bound<'_, PyAny>,
     args: &[VarId],
@@ -275,6 +293,9 @@ fn concatenate(
     let (Some(items), 1) = (items, dims.len()) else {
         return Ok(None);
     };
+    if items.iter().any(|item| of_calls::is_such(t, *item)) {
+        return Ok(None);
+    }
     let of_array = t.py.numpy()?.getattr("array")?;
     let mut parts = Vec::with_capacity(items.len());
     for item in items {
@@ -298,6 +319,9 @@ pub(super) fn reduction(
     name: &str,
     value: VarId,
 ) -> Step<Option<VarId>> {
+    if of_calls::is_such(t, value) {
+        return Ok(None);
+    }
     let Some((dtype, dims)) = sampled(t, function, &[value])? else {
         return Ok(None);
     };
@@ -319,18 +343,9 @@ pub(super) fn reduction(
     }
 }
 
-/// `a op b` of which one is such a value, and none a tensor.
-pub fn binary(
-    t: &mut Tracer<'_>,
-    op: BinOp,
-    inplace: bool,
-    a: VarId,
-    b: VarId,
-) -> Step<Option<VarId>> {
-    if [a, b].iter().any(|id| operators::is_object(t.kind(*id))) {
-        return Ok(None);
-    }
-    let name = match op {
+/// The function that an operator is.
+fn ufunc(op: BinOp) -> Option<&'static str> {
+    Some(match op {
         BinOp::Add => "add",
         BinOp::Sub => "subtract",
         BinOp::Mul => "multiply",
@@ -343,11 +358,45 @@ pub fn binary(
         | BinOp::Or
         | BinOp::Pow
         | BinOp::RShift
-        | BinOp::Xor => return refuse(t, "such an operator"),
+        | BinOp::Xor => return None,
+    })
+}
+
+/// `a op b` of numbers that each call makes.
+fn binary_of_calls(t: &mut Tracer<'_>, op: BinOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    let made = match ufunc(op) {
+        Some(name) => {
+            let function = t.py.numpy()?.getattr(name)?;
+            of_calls::scalar(t, &function, &[a, b])?
+        }
+        None => None,
+    };
+    match made {
+        Some(made) => Ok(Some(made)),
+        None => refuse(t, "such an operator"),
+    }
+}
+
+/// `a op b` of which one is such a value, and none a tensor.
+pub fn binary(
+    t: &mut Tracer<'_>,
+    op: BinOp,
+    inplace: bool,
+    a: VarId,
+    b: VarId,
+) -> Step<Option<VarId>> {
+    if [a, b].iter().any(|id| operators::is_object(t.kind(*id))) {
+        return Ok(None);
+    }
+    let Some(name) = ufunc(op) else {
+        return refuse(t, "such an operator");
     };
     let has_dims = meta(t, a).is_none_or(|(_, meta)| !meta.shape.is_empty());
     if inplace && has_dims && matches!(t.kind(a), Kind::GraphArray(_) | Kind::Array(_)) {
         return refuse(t, "an operator in place");
+    }
+    if of_calls::are_numbers(t, &[a, b])? {
+        return binary_of_calls(t, op, a, b);
     }
     let function = t.py.numpy()?.getattr(name)?;
     match elementwise(t, &function, name, &[a, b])? {
@@ -359,6 +408,9 @@ pub fn binary(
 /// `-a`
 pub fn negative(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
     let function = t.py.numpy()?.getattr("negative")?;
+    if let Some(made) = of_calls::scalar(t, &function, &[id])? {
+        return Ok(made);
+    }
     match elementwise(t, &function, "negative", &[id])? {
         Some(made) => Ok(made),
         None => refuse(t, "the negative"),

@@ -5,6 +5,7 @@
 //! has, NumPy says itself: its function is called on samples of the classes of the arguments.
 
 mod functions;
+mod of_calls;
 mod questions;
 
 use pyo3::prelude::*;
@@ -25,6 +26,7 @@ use crate::simulator::{Kwargs, Step, Tracer, arrays, item, numpy_scalars, tensor
 use super::program_numbers::{as_tensor, numbers_class};
 pub use functions::{binary, binary_of_known, call, negative};
 use functions::{dtype_of, is_reduction, reduction};
+pub use of_calls::number;
 pub use questions::{compare, condition, is_condition, of_tensor};
 
 /// Methods of scalars and arrays.
@@ -41,6 +43,9 @@ pub fn meta(t: &mut Tracer<'_>, id: VarId) -> Option<(SymbolId, TensorMeta)> {
 /// A scalar as the number of the graph that `int()`, `float()` or `bool()` of it is; others as they
 /// are.
 pub fn lowered(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+    if let Some(number) = of_calls::number(t, id) {
+        return Ok(number);
+    }
     let Some((symbol, meta)) = meta(t, id).filter(|(_, meta)| meta.shape.is_empty()) else {
         return Ok(id);
     };
@@ -305,7 +310,8 @@ pub fn get_item(t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
         .is_some_and(|meta| !meta.shape.is_empty());
     let key = arrays::index(t, key)?;
     let is_slice = matches!(t.kind(key), Kind::Slice(_));
-    if !has_dims || !is_slice && numbers_class(t, key) != Some(Type::Int) {
+    let of_calls = of_calls::is_such(t, id);
+    if !has_dims || !is_slice && (of_calls || numbers_class(t, key) != Some(Type::Int)) {
         return refuse(t, "such an item");
     }
     let plain = as_plain_tensor(t, symbol);
@@ -314,6 +320,7 @@ pub fn get_item(t: &mut Tracer<'_>, id: VarId, key: VarId) -> Step<VarId> {
         return refuse(t, "such an item");
     };
     let item = t.add(Kind::GraphArray(made));
+    of_calls::note(t, of_calls, item);
     if t.flow.read_arrays.contains(&symbol) {
         t.flow.read_arrays.insert(made);
         // An array that shares its numbers with the other one.
@@ -387,11 +394,17 @@ fn cast(t: &mut Tracer<'_>, id: VarId, dtype: DType) -> Step<Option<VarId>> {
     let Some((given, _)) = meta(t, id).filter(|(_, meta)| meta.dtype != DType::Bool) else {
         return Ok(None);
     };
+    let of_calls = of_calls::is_such(t, id);
+    let to_whole = dtype.is_whole() && !t.graph.meta(given).is_some_and(|it| it.dtype.is_whole());
+    if of_calls && to_whole {
+        return Ok(None);
+    }
     let symbol = tensor(t, id, dtype)?;
     if let (Some(symbol), true) = (symbol, t.flow.read_arrays.contains(&given)) {
         t.flow.read_arrays.insert(symbol);
     }
-    Ok(symbol.map(|symbol| t.add(Kind::GraphArray(symbol))))
+    let made = symbol.map(|symbol| t.add(Kind::GraphArray(symbol)));
+    Ok(made.inspect(|made| of_calls::note(t, of_calls, *made)))
 }
 
 /// The class of one.

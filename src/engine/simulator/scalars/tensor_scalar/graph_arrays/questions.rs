@@ -16,7 +16,7 @@ use crate::simulator::dynamic_scalar::{always_tensor, is_single_int};
 use crate::simulator::{Step, Tracer, item, numpy_scalars, tensor_scalar};
 
 use super::super::program_numbers::{self, as_tensor, numbers_class};
-use super::{apply, lowered, meta, refuse};
+use super::{apply, lowered, meta, of_calls, refuse};
 
 /// The largest whole number such that it and all below are doubles.
 const EXACT: u64 = 1 << 53;
@@ -71,7 +71,9 @@ pub fn single(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
 
 /// Whether its truth is that of the one number that it has.
 pub fn is_condition(t: &mut Tracer<'_>, id: VarId) -> bool {
-    meta(t, id).is_some_and(|(_, meta)| meta.shape.iter().all(|dim| *dim == 1))
+    // What guards compute they answer.
+    of_calls::number(t, id).is_none()
+        && meta(t, id).is_some_and(|(_, meta)| meta.shape.iter().all(|dim| *dim == 1))
 }
 
 /// A scalar, an array of one number, or a number made of open dims, as the number that its truth is
@@ -98,8 +100,7 @@ fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Operand>> {
         return Ok(Some(Operand::Array(symbol, meta.dtype)));
     }
     if let (Kind::Scalar, Some(value)) = (t.kind(id).clone(), t.value(id)) {
-        let dtype: String = value.getattr("dtype")?.getattr("name")?.extract()?;
-        if !matches!(&*dtype, "int64" | "float64") {
+        if !of_calls::of_64_bits(&value)? {
             return Ok(None);
         }
         let plain = numpy_scalars::plain(&value)?;
@@ -111,6 +112,12 @@ fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<Option<Operand>> {
 
 /// A comparison of scalars, arrays and numbers: one of NumPy's for each number.
 pub fn compare(t: &mut Tracer<'_>, op: CmpOp, a: VarId, b: VarId) -> Step<Option<VarId>> {
+    if let Some(answer) = of_calls::compare(t, op, a, b)? {
+        return Ok(Some(answer));
+    }
+    if of_calls::is_such(t, a) || of_calls::is_such(t, b) {
+        return refuse(t, "a comparison");
+    }
     let (Some(a), Some(b)) = (operand(t, a)?, operand(t, b)?) else {
         return refuse(t, "a comparison");
     };

@@ -10,7 +10,7 @@ use crate::simulator::operators::UnaryOp;
 use crate::simulator::{Step, Tracer, attributes, graph_arrays};
 
 use crate::simulator::variables::answers::{Finalizer, Precedence, Snapshot, attribute};
-use crate::simulator::variables::protocol::Protocol;
+use crate::simulator::variables::protocol::{self, Protocol};
 use crate::simulator::variables::rebuild::Rebuild;
 use crate::simulator::variables::{VarId, Variable};
 
@@ -49,7 +49,10 @@ impl Protocol for GraphArray {
         Finalizer::Nothing
     }
 
-    fn truth(&self, t: &mut Tracer<'_>, _: VarId) -> Step<bool> {
+    fn truth(&self, t: &mut Tracer<'_>, id: VarId) -> Step<bool> {
+        if let Some(number) = graph_arrays::number(t, id) {
+            return protocol::truth(t, number);
+        }
         t.stop(
             BreakId::NumPyArray,
             "the truth of a scalar or an array of NumPy that the program computes",
