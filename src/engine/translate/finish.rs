@@ -24,6 +24,7 @@ use crate::tracker::{Place, TrackerRef};
 use super::automatic_dynamic;
 use super::backward_guard::BackwardGuard;
 use super::choice::Configured;
+use super::function::tiered::{self, Tiered};
 use super::function::{BY_CALLS, Entry, Gains, GraphInfo, Made, Translated, gains};
 use super::graph_inputs::GraphInputs;
 use super::in_front::{self, InFront};
@@ -33,7 +34,6 @@ use super::record::{self, Counters, Node};
 use super::resumes::log_code;
 use super::statistics::Statistics;
 use super::step_graph::StepGraph;
-use super::tiered::{self, Tiered};
 
 /// Steps of optimizers that the graph does itself.
 pub(super) enum Steps {

@@ -24,7 +24,6 @@ pub mod record;
 mod resumes;
 mod statistics;
 mod step_graph;
-mod tiered;
 mod totals;
 
 pub use callable::{CalleeFunction, Continuation, ResumeFunction};
@@ -32,9 +31,9 @@ pub use choice::{BackendChoice, Configured, Worth};
 pub use export::Exported;
 pub use forced::ForcedTranslation;
 pub use freeze::FrozenGraph;
+pub use function::tiered::compile_at_once;
 pub use function::{
     CompileOptions, Entry, GraphInfo, Shared, Stance, Translated, UnaskedCall, note_hooked_saves,
     set_stance, switch_off, take_turns_anew,
 };
-pub use tiered::compile_at_once;
 pub use totals::{register, reset_all, totals};

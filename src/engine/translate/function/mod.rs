@@ -12,6 +12,7 @@ mod run;
 mod sharded;
 mod shared;
 mod skip_policy;
+pub(super) mod tiered;
 mod unasked;
 
 use std::sync::{Arc, Mutex};

@@ -20,8 +20,9 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakKind, Clock, Phase, SourceLoc, timed};
 use crate::sync::lock;
 
-use super::choice::Configured;
-use super::function::{Made, Shared, Translated, in_turn};
+use crate::translate::choice::Configured;
+
+use super::{Made, Shared, Translated, in_turn};
 
 thread_local! {
     static AT_ONCE: Cell<bool> = const { Cell::new(false) };
@@ -34,12 +35,12 @@ pub fn compile_at_once(at_once: bool) -> bool {
 }
 
 /// Whether a graph waits until it is called again.
-pub(super) fn waits(chosen: &Configured) -> bool {
+pub(in crate::translate) fn waits(chosen: &Configured) -> bool {
     chosen.compile_at_call > 1 && !AT_ONCE.get()
 }
 
 /// Such a graph.
-pub(super) struct Tiered {
+pub(in crate::translate) struct Tiered {
     sir: Arc<StatementIr>,
     /// The graph, call by call.
     by_calls: Box<dyn CompiledGraph>,
@@ -54,7 +55,7 @@ pub(super) struct Tiered {
     least: usize,
     chosen: Arc<Configured>,
     /// What `explain` shows.
-    pub(super) made: Arc<OnceLock<Made>>,
+    pub(in crate::translate) made: Arc<OnceLock<Made>>,
     /// Whose statistics count what it does, and where it is.
     shared: Weak<Shared>,
     location: SourceLoc,
@@ -62,7 +63,7 @@ pub(super) struct Tiered {
 
 impl Tiered {
     /// `eager` runs it call by call.
-    pub(super) fn new(
+    pub(in crate::translate) fn new(
         py: Python<'_>,
         of: &Translated,
         chosen: &Arc<Configured>,
