@@ -30,6 +30,8 @@ NOTHING_THERE = {
         "a loop in which a variable changes its shape may not get empty",
     ),
 }
+# Digits that files of Paddle's have otherwise, with sizes that are known too: a pool's last one.
+OTHER_DIGITS = ("pool",)
 # More than three translations over ten sizes, and why. Branches take one for each way.
 MORE_TRANSLATIONS = {
     **dict.fromkeys(("branch_on_both", "halved", "doubled", "any_of_dims", "recursive", "shape_in"), "ways"),
@@ -64,6 +66,8 @@ def test_files(name, tmp_path):
         if isinstance(wanted, Exception):
             with pytest.raises((ValueError, RuntimeError, IndexError)):
                 loaded(x)
+        elif name in OTHER_DIGITS:
+            assert paddle.allclose(loaded(x), wanted, 1e-6, 1e-7)
         else:
             equal(loaded(x), wanted)
 
