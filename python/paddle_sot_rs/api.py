@@ -60,17 +60,19 @@ def _translatable(callable_: Any) -> bool:
 
 
 def _options(
+    *,
     backend: str,
     full_graph: bool,
-    dynamic: bool | None,
-    min_graph_size: int | None,
-    compile_at_call: int | None,
-    black: Iterable[Any],
-    options: dict[str, Any] | None,
+    dynamic: bool | None = None,
+    min_graph_size: int | None = None,
+    compile_at_call: int | None = None,
+    black_list: Iterable[Any] = (),
+    options: dict[str, Any] | None = None,
     input_spec: Any = None,
     capture_control_flow: bool = False,
+    check: bool = False,
 ) -> dict[str, Any]:
-    black_callables, black_names = _listing.split("black_list", black)
+    black_callables, black_names = _listing.split("black_list", black_list)
     return {
         "backend": backend,
         "backend_options": dict(options or {}),
@@ -84,7 +86,7 @@ def _options(
         "capture_control_flow": capture_control_flow,
         "forward_only": False,
         "assumes_branches": False,
-        "check": False,
+        "check": check,
     }
 
 
@@ -96,13 +98,13 @@ def _marked(target: Callable[..., Any], settings: dict[str, Any]) -> Any:
 
 def exported(target: Callable[..., Any], assumes_branches: bool) -> Any:
     """One that is translated to be exported."""
-    settings = _options("paddle", True, None, None, None, (), None, None, True)
+    settings = _options(backend="paddle", full_graph=True, capture_control_flow=True)
     return _marked(target, {**settings, "forward_only": True, "assumes_branches": assumes_branches})
 
 
 def frozen(target: Callable[..., Any], backend: str, options: dict[str, Any] | None) -> Any:
     """One that is translated to be frozen."""
-    settings = _options(backend, True, None, 0, None, (), options, None, True)
+    settings = _options(backend=backend, full_graph=True, min_graph_size=0, options=options, capture_control_flow=True)
     return _marked(target, {**settings, "forward_only": True})
 
 
@@ -178,18 +180,8 @@ def to_static(
     )
 
     def translate(target: Any) -> Any:
-        settings = _options(
-            given["backend"],
-            given["full_graph"],
-            given["dynamic"],
-            given["min_graph_size"],
-            given["compile_at_call"],
-            given["black_list"],
-            given["options"],
-            input_spec,
-            given["capture_control_flow"] or given["full_graph"],
-        )
-        return _translate(target, {**settings, "check": given["check"]})
+        captures = given["capture_control_flow"] or given["full_graph"]
+        return _translate(target, _options(**{**given, "input_spec": input_spec, "capture_control_flow": captures}))
 
     return translate if fn_or_layer is None else translate(fn_or_layer)
 

@@ -120,9 +120,13 @@ impl TensorKinds {
         let Some(kind) = self.find(py, args)? else {
             return Ok(None);
         };
+        // In static mode there is none.
+        let Some(tracer) = abi::tracer(py)? else {
+            return Ok(None);
+        };
         let tensors: Vec<_> = args.iter().collect();
-        let made = without_gradients(py, || kind.graph.get().0.call(py, &tensors))?;
-        Ok(made.and_then(|made| made.into_iter().next()))
+        let made = abi::without_gradients(&tracer, || kind.graph.get().0.call(py, &tensors))?;
+        Ok(made.into_iter().next())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -130,18 +134,4 @@ impl TensorKinds {
         let mut kinds = kinds.iter().flat_map(|kinds| kinds.iter());
         kinds.try_for_each(|kind| visit.call(&kind.graph))
     }
-}
-
-/// As under `paddle.no_grad`, which costs as much as a small graph; `None` in static mode.
-fn without_gradients<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<Option<T>> {
-    if abi::tracer(py)?.is_none() {
-        return Ok(None);
-    }
-    if !abi::records_gradients(py) {
-        return run().map(Some);
-    }
-    abi::record_gradients(py, false)?;
-    let made = run();
-    abi::record_gradients(py, true)?;
-    made.map(Some)
 }

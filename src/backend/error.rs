@@ -29,6 +29,21 @@ impl BackendError {
             |raised: &pyo3::PyErr| raised.is_instance_of::<pyo3::exceptions::PyException>(py);
         matches!(self, Self::Raised(raised) if !is_exception(raised))
     }
+
+    /// Why something failed.
+    ///
+    /// # Errors
+    /// The exception of an interrupt: see [`is_interrupt`](Self::is_interrupt).
+    pub fn reason(&self, py: pyo3::Python<'_>) -> pyo3::PyResult<String> {
+        match &self {
+            Self::Raised(raised) if self.is_interrupt(py) => Err(raised.clone_ref(py)),
+            Self::Refused(_)
+            | Self::BlackListed(_)
+            | Self::Raised(_)
+            | Self::Compile(_)
+            | Self::DeadSymbol(_) => Ok(self.to_string()),
+        }
+    }
 }
 
 impl From<super::RegistryError> for BackendError {

@@ -9,8 +9,7 @@ use pyo3::types::PyDict;
 use smallvec::SmallVec;
 
 use crate::BackendError;
-use crate::bytecode::CmpOp;
-use crate::bytecode::SourceLoc;
+use crate::bytecode::{CmpOp, SourceLoc};
 use crate::graph::{Arg, Arrivals, Callee, StatementIr, SymbolId, TensorMeta};
 use crate::obj::Obj;
 

@@ -268,7 +268,7 @@ impl EagerGraph {
         for (at, statement) in self.sir.statements.iter().enumerate() {
             let stops = self.grad_enabled && !statement.grad_enabled;
             if stops != *stopped {
-                abi::record_gradients(py, !stops)?;
+                abi::set_grad_enabled(py, !stops)?;
                 *stopped = stops;
             }
             let result = self.run(py, values, (at, statement))?;
@@ -386,7 +386,7 @@ impl CompiledGraph for EagerGraph {
         let mut stopped = false;
         let done = self.run_all(py, &mut values, &mut stopped);
         if stopped {
-            abi::record_gradients(py, true)?;
+            abi::set_grad_enabled(py, true)?;
         }
         done?;
         let missing = || PyRuntimeError::new_err("an output of the graph has no value");

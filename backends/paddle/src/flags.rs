@@ -1,6 +1,5 @@
 //! Paddle's flags, which its executors take over when they are made.
 
-use paddle_sot_backend::abi;
 use paddle_sot_backend::frame::Modules;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -44,16 +43,5 @@ pub fn keeping<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult
     if is_on {
         set(py, IN_PLACE, true)?;
     }
-    answer
-}
-
-/// Makes a run that autograd does not record.
-///
-/// # Errors
-/// Those of the run.
-pub fn without_gradients<T>(py: Python<'_>, run: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    abi::record_gradients(py, false)?;
-    let answer = run();
-    abi::record_gradients(py, true)?;
     answer
 }

@@ -15,7 +15,7 @@ use crate::bridge;
 use crate::call_by_call;
 use crate::double_backward::{Shared, Told, hook};
 use crate::edge_pruning::{Cuts, Given};
-use crate::flags::{keeping, without_gradients};
+use crate::flags::keeping;
 use crate::foreign;
 use crate::leaves;
 use crate::onednn;
@@ -307,7 +307,10 @@ impl PaddleGraph {
             foreign::caught(self.run_program.bind(py), &PyTuple::new(py, given)?)
         };
         let run = || match records && !self.grad_enabled {
-            true => without_gradients(py, run),
+            true => match abi::tracer(py)? {
+                Some(tracer) => abi::without_gradients(&tracer, run),
+                None => run(),
+            },
             false => run(),
         };
         let run = || match (makes, &self.open_sizes) {

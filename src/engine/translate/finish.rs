@@ -12,7 +12,7 @@ use crate::frame::{CodeState, Policy};
 use crate::graph::{Callee, StatementIr, SymbolId, SymbolKind};
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, Phase, SourceLoc, timed};
+use crate::reason::{Break, Phase, SourceLoc, timed};
 use crate::simulator::deferred::inside::InnerStep;
 use crate::simulator::deferred::joined::WholeStep;
 use crate::simulator::loops::LoopPlaces;
@@ -191,9 +191,7 @@ pub(super) fn finish(
         stats.graphs += 1;
         stats.ops += statements as u64;
         if let Some(why) = compiled.as_ref().and_then(|compiled| compiled.fell_back()) {
-            let mut reason = Break::new(BreakKind::GraphNotCompiled, why);
-            reason.loc = of.location().clone();
-            stats.note_fallback(of.location(), &reason, 1);
+            tiered::note_not_compiled(&mut stats, of.location(), why.to_owned());
         }
         drop(stats);
         graph = match (steps, compiled) {
@@ -293,8 +291,9 @@ fn compile(
     }
     let small = cost < needed && !sir.has_regions() && gradients.is_none();
     let counts = chosen.counts_gains() && !sir.has_control_flow();
+    let eager = backend::get(BY_CALLS).ok();
     if (small || by_calls && !sir.has_control_flow()) && chosen.backend.name() != BY_CALLS {
-        if let Ok(eager) = backend::get(BY_CALLS) {
+        if let Some(eager) = &eager {
             return Ok(Compiled {
                 graph: eager.backend.compile(py, request)?,
                 gain: counts.then_some(of_calls),
@@ -312,7 +311,7 @@ fn compile(
     let is_plain =
         gradients.is_none() && !has_numbers && !sir.has_open_dims() && !sir.has_regions();
     if is_plain && !of.shared.options.full_graph && tiered::waits(chosen) {
-        if let Ok(eager) = backend::get(BY_CALLS) {
+        if let Some(eager) = &eager {
             let tiered = Tiered::new(py, of, chosen, (&*eager.backend, request))?;
             return Ok(Compiled {
                 later: Some(Arc::clone(&tiered.made)),

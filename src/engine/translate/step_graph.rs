@@ -294,12 +294,8 @@ pub(super) fn noted(
     location: &SourceLoc,
 ) -> PyResult<Result<Box<dyn CompiledGraph>, String>> {
     let graph = match made {
-        Err(BackendError::Raised(err))
-            if !err.is_instance_of::<pyo3::exceptions::PyException>(py) =>
-        {
-            return Err(err);
-        }
-        made => made.map_err(|err| err.to_string()),
+        Ok(graph) => Ok(graph),
+        Err(err) => Err(err.reason(py)?),
     };
     if let (Err(why), Some(shared)) = (&graph, shared.upgrade()) {
         let why = format!("the optimizer's step is no part of the program: {why}");

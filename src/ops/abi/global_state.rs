@@ -6,6 +6,7 @@ use pyo3::sync::PyOnceLock;
 use paddle_sot_cpython::frame::Modules;
 use paddle_sot_cpython::obj::Obj;
 
+use super::flags::records_gradients;
 use super::numbers::is_cpu_place;
 
 /// Grad mode, AMP state, default dtype, device and static mode at entry.
@@ -58,11 +59,30 @@ pub fn tracer(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
 ///
 /// # Errors
 /// When Paddle cannot be told.
-pub fn record_gradients(py: Python<'_>, on: bool) -> PyResult<()> {
+pub fn set_grad_enabled(py: Python<'_>, on: bool) -> PyResult<()> {
     match tracer(py)? {
         Some(tracer) => tracer.setattr(pyo3::intern!(py, "_has_grad"), on),
         None => Ok(()),
     }
+}
+
+/// Runs something that eager mode does not record, where it records.
+///
+/// # Errors
+/// Those of the run, or when Paddle cannot be told.
+pub fn without_gradients<T>(
+    tracer: &Bound<'_, PyAny>,
+    run: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
+    let py = tracer.py();
+    if !records_gradients(py) {
+        return run();
+    }
+    let name = pyo3::intern!(py, "_has_grad");
+    tracer.setattr(name, false)?;
+    let answer = run();
+    tracer.setattr(name, true)?;
+    answer
 }
 
 impl GlobalState {

@@ -35,7 +35,7 @@ pub use arrays::{array_matches, is_array};
 pub use edges::{can_move_edges, detached, move_edges, stand_in};
 pub use finalizers::{Ends, is_quiet};
 pub use flags::{may_cast, records_gradients};
-pub use global_state::{GlobalState, record_gradients, tracer};
+pub use global_state::{GlobalState, set_grad_enabled, tracer, without_gradients};
 pub use gradient_hooks::{has_own_hook, is_unhooked, know_own_hook};
 pub use guards::{ArrayGuard, TensorGuard, open_dims};
 pub use history::{can_spend, gone_through, spend};

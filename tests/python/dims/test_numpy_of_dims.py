@@ -7,6 +7,7 @@ import numpy as np
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from support import gradient_at
 
 pytestmark = pytest.mark.default_python
 
@@ -106,14 +107,7 @@ def test_gradients(name, options):
     function = FEW[name]
     translated = sot.to_static(function, **options)
     for size in [*SIZES, *OTHERS[:4]]:
-        grads = []
-        for call in (function, translated):
-            paddle.seed(1)
-            x = paddle.randn(size)
-            x.stop_gradient = False
-            (call(x) * x).sum().backward()
-            grads.append(x.grad.tolist())
-        assert grads[0] == grads[1]
+        assert gradient_at(translated, size) == gradient_at(function, size)
 
 
 def test_what_the_user_wants_of_errors():

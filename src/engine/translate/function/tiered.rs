@@ -1,14 +1,12 @@
 //! [`Tiered`]: a graph that runs call by call until it is called again, and becomes a program then.
 //!
 //! What is called once costs no more than its trace: functions whose sizes change are translated
-//! anew with open dims, and never run the program of the first size. A program that takes part in
-//! more is built as late as it pays.
+//! anew with open dims, and never run a program of the first size.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
@@ -17,7 +15,7 @@ use crate::backend::{
 };
 use crate::graph::StatementIr;
 use crate::obj::Obj;
-use crate::reason::{Break, BreakKind, Clock, Phase, SourceLoc, timed};
+use crate::reason::{Break, BreakKind, Clock, Phase, SourceLoc, Stats, timed};
 use crate::sync::lock;
 
 use crate::translate::choice::Configured;
@@ -34,6 +32,13 @@ pub fn compile_at_once(at_once: bool) -> bool {
     AT_ONCE.replace(at_once)
 }
 
+/// Notes a graph that runs call by call since its backend gave it up.
+pub(in crate::translate) fn note_not_compiled(stats: &mut Stats, of: &SourceLoc, why: String) {
+    let mut reason = Break::new(BreakKind::GraphNotCompiled, why);
+    reason.loc = of.clone();
+    stats.note_fallback(of, &reason, 1);
+}
+
 /// Whether a graph waits until it is called again.
 pub(in crate::translate) fn waits(chosen: &Configured) -> bool {
     chosen.compile_at_call > 1 && !AT_ONCE.get()
@@ -44,8 +49,6 @@ pub(in crate::translate) struct Tiered {
     sir: Arc<StatementIr>,
     /// The graph, call by call.
     by_calls: Box<dyn CompiledGraph>,
-    /// How many calls run so.
-    waits: usize,
     calls: AtomicUsize,
     /// `None` behind it: it does not compile, and runs call by call for good.
     program: OnceLock<Option<Box<dyn CompiledGraph>>>,
@@ -88,7 +91,6 @@ impl Tiered {
         Ok(Self {
             sir,
             by_calls: eager.compile(py, by_calls)?,
-            waits: chosen.compile_at_call.saturating_sub(1),
             calls: AtomicUsize::new(0),
             program: OnceLock::new(),
             session: Mutex::new(Some(session)),
@@ -110,9 +112,9 @@ impl Tiered {
         if let Some(program) = self.program.get() {
             return Ok(program.as_deref());
         }
-        let waits = self.calls.fetch_add(1, Ordering::Relaxed) < self.waits;
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         // A translation that runs it is not kept waiting.
-        if waits || is_translating() {
+        if call < self.chosen.compile_at_call || is_translating() {
             return Ok(None);
         }
         in_turn(py, || self.compile(py, inputs))?;
@@ -147,10 +149,7 @@ impl Tiered {
                 let failure = program.fell_back().map(str::to_owned);
                 (Some(program), failure)
             }
-            Err(BackendError::Raised(err)) if !err.is_instance_of::<PyException>(py) => {
-                return Err(err);
-            }
-            Err(err) => (None, Some(err.to_string())),
+            Err(err) => (None, Some(err.reason(py)?)),
         };
         if let Some(program) = &program {
             // It is made once.
@@ -161,8 +160,7 @@ impl Tiered {
             let mut stats = lock(&shared.stats);
             stats.seconds.add(&clock.seconds());
             if let Some(why) = failure {
-                let reason = Break::new(BreakKind::GraphNotCompiled, why);
-                stats.note_fallback(&self.location, &reason, 1);
+                note_not_compiled(&mut stats, &self.location, why);
             }
         }
         Ok(())
