@@ -457,23 +457,11 @@ pub(super) const ROWS: Rows = &[
     ),
     (
         "tril",
-        &[
-            NeverFails,
-            ForgetsResult,
-            Shape(Same),
-            InPlaceCopies,
-            MayHaveUnknownDims,
-        ],
+        &[NeverFails, ForgetsResult, Shape(Same), InPlaceCopies],
     ),
     (
         "triu",
-        &[
-            NeverFails,
-            ForgetsResult,
-            Shape(Same),
-            InPlaceCopies,
-            MayHaveUnknownDims,
-        ],
+        &[NeverFails, ForgetsResult, Shape(Same), InPlaceCopies],
     ),
     ("__truediv__", &[ForgetsBesideNumber, Shape(Broadcast)]),
     ("truediv", &[NeverFails]),

@@ -131,7 +131,7 @@ def test_small_parts_run_call_by_call_as_small_graphs_do():
             features = self.deep(x)
             return features, self.head(features).tanh().square().mean()
 
-    plain, net = twins(Deep, min_graph_size=None)
+    plain, net = twins(Deep, min_graph_size=None, compile_at_call=1)
     found = []
     for one in (plain, net):
         x = tensor(3, 4, grad=True)
