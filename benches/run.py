@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "pytho
 
 import paddle
 import paddle_sot_rs as sot
-import train_steps as train_steps_of
+import whole_steps
 from paddle_sot_rs import blas
 
 MODES = {
@@ -170,13 +170,13 @@ def on_onednn() -> None:
 
 def train_steps() -> None:
     """Paddle's AST mode takes none of them."""
-    for name in train_steps_of.STEPS:
+    for name in whole_steps.STEPS:
         calls = {}
         for mode in ("ours", "eager", "paddle SOT"):
-            step, given = train_steps_of.step_of(name)
+            step, given = whole_steps.step_of(name)
             calls[mode] = functools.partial(MODES[mode](step), *given)
         row(f"train step: {name}", interleaved(calls, 60, 5))
-    for name, make in train_steps_of.LOSSES.items():
+    for name, make in whole_steps.LOSSES.items():
         calls = {}
         for mode in ("ours", "eager", "paddle SOT"):
             loss_of, given = make()

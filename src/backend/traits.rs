@@ -175,6 +175,14 @@ pub trait TraceSession: Send + Sync {
         Ok(None)
     }
 
+    /// The same in the order in which the program of this trace adds it.
+    ///
+    /// # Errors
+    /// When Python cannot look at what was traced.
+    fn sums(&self, _py: Python<'_>, _sir: &StatementIr) -> PyResult<Option<Arrivals>> {
+        Ok(None)
+    }
+
     /// Whether the gradients that the last call of [`Callee::makes_gradients`] made went back
     /// through what made `symbol`: a backward that frees the graph has freed that, too.
     ///

@@ -3,6 +3,7 @@
 mod alike;
 mod alike_layers;
 mod autograd;
+mod chained_uses;
 mod layer_ref;
 mod multi_output_grad;
 mod ordered_sums;
@@ -18,10 +19,12 @@ mod sir;
 mod split;
 mod views;
 
+pub use chained_uses::Chained;
 pub use layer_ref::LayerRef;
 pub use ordered_sums::{Arrivals, Makers};
 pub use paddle_sot_ops::meta::{DType, TensorMeta};
 pub use partition::Parted;
+pub use pieces::Cutter;
 pub use region::{BlockOutput, Cut, Region};
 pub use sir::{
     Arg, Callee, PYTHON_NUMBER, Statement, StatementIr, SymbolId, SymbolKind, is_in_place,

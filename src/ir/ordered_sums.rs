@@ -36,6 +36,8 @@ pub struct Makers {
     pub place_of: Obj,
     /// `WithAliases`.
     pub with_aliases: Obj,
+    /// `chained`.
+    pub chained: Obj,
     /// The tensors that go into the graph.
     pub inputs: FxHashMap<SymbolId, Obj>,
     /// Parts of fewer operations run call by call.
@@ -235,7 +237,7 @@ impl StatementIr {
     }
 
     /// Where the layer that a statement calls has a tensor. `None`: nowhere, or in several places.
-    fn place_in_layer(
+    pub(super) fn place_in_layer(
         &self,
         py: Python<'_>,
         statement: &Statement,
@@ -351,7 +353,7 @@ impl StatementIr {
 }
 
 /// How often a statement takes a tensor.
-fn count(statement: &Statement, tensor: SymbolId) -> usize {
+pub(super) fn count(statement: &Statement, tensor: SymbolId) -> usize {
     let mut takes = 0;
     statement.for_each_argument(&mut |id| takes += usize::from(id == tensor));
     takes

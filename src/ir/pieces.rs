@@ -6,8 +6,9 @@
 //!
 //! Where gradients flow, a program gives one gradient for each tensor that it takes, and eager
 //! mode adds one for each use. The sums are those of eager mode where no tensor that carries a
-//! gradient is taken by two pieces, or, in the rounds of a very long loop, where each piece uses
-//! it once (but for the last, whose gradient comes first).
+//! gradient is taken by two pieces; where each piece hands it on to the next that takes it, see
+//! `chained_uses.rs`; or, in the rounds of a very long loop, where each piece uses it once (but for
+//! the last, whose gradient comes first).
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
@@ -104,6 +105,17 @@ impl Rounds {
     }
 }
 
+/// How pieces may take a tensor of others that carries a gradient.
+#[derive(Clone, Copy)]
+pub(super) enum Sharing<'a> {
+    /// One of them may.
+    No,
+    /// Each may that uses it once.
+    Once,
+    /// These are handed on, by symbol.
+    Chained(&'a [bool]),
+}
+
 /// What is asked of places between statements. Those at `n` are in front of statement `n`.
 struct Places {
     lives: Vec<Life>,
@@ -115,16 +127,71 @@ struct Places {
     starved: Vec<usize>,
 }
 
+/// A graph that may run in pieces.
+pub struct Cutter<'a> {
+    pub(super) sir: &'a StatementIr,
+    /// For each symbol the statement that makes it.
+    pub(super) producer: Vec<Option<usize>>,
+    places: Places,
+    rounds: Option<Rounds>,
+    operations: usize,
+    /// Whether gradients may be asked for.
+    pub(super) trains: bool,
+}
+
+impl Cutter<'_> {
+    /// So many operations as statements.
+    fn count(&self, operations: usize) -> usize {
+        operations * self.sir.statements.len() / self.operations
+    }
+
+    /// The pieces, in order, and whether one of them is long itself: others might be shorter that
+    /// share tensors. `None`: it is one program, or they have to share some.
+    pub fn pieces(&self, py: Python<'_>) -> Option<(Vec<Part>, bool)> {
+        let parts = self.sir.cut_into(py, self, &self.of(Sharing::No)?)?;
+        let longest = parts.iter().map(|part| part.statements.len()).max();
+        let is_long = longest.is_some_and(|longest| longest > self.count(LONG));
+        Some((parts, is_long))
+    }
+
+    /// The pieces of a graph that is very long, each of which uses once what it shares.
+    pub fn small_pieces(&self, py: Python<'_>) -> Option<Vec<Part>> {
+        if self.operations <= VERY_LONG {
+            return None;
+        }
+        let (sizes, limit) = (Sizes::up_to(self.count(PIECE)), self.count(VERY_LONG));
+        let of = self.places.pieces(sizes, Sharing::Once, limit)?;
+        self.sir.cut_into(py, self, &of)
+    }
+
+    /// The piece of each statement.
+    pub(super) fn of(&self, sharing: Sharing<'_>) -> Option<Vec<usize>> {
+        let (size, limit) = (self.count(PIECE), self.count(VERY_LONG));
+        let least = self.count(ROUNDS);
+        let of_rounds = |rounds| self.places.of_rounds(rounds, sharing, least, limit);
+        let of = self.rounds.and_then(of_rounds);
+        of.or_else(|| match self.operations > LONG {
+            true => self.places.pieces(Sizes::around(size), sharing, limit),
+            false => None,
+        })
+    }
+
+    /// What each statement takes, the parameters and buffers of a layer that is called included.
+    pub(super) fn taken(&self) -> &[Vec<SymbolId>] {
+        &self.places.taken
+    }
+}
+
 impl StatementIr {
-    /// The pieces of a graph of so many operations, in order. `examples` are the tensors among its
-    /// inputs, and `trains` is whether gradients may be asked for. `None`: it is one program.
-    pub fn pieces(
+    /// How a graph of so many operations is cut up. `examples` are the tensors among its inputs,
+    /// and `trains` is whether gradients may be asked for. `None`: it is one program.
+    pub fn cutter(
         &self,
         py: Python<'_>,
         operations: usize,
         examples: &[Obj],
         trains: bool,
-    ) -> Option<Vec<Part>> {
+    ) -> Option<Cutter<'_>> {
         let is_whole = self.has_regions()
             || self.makes_gradients(py)
             || self.statements.iter().any(|it| it.alone);
@@ -135,25 +202,25 @@ impl StatementIr {
         self.order(py)?;
         let producer = self.producers();
         let places = self.places_between(py, &producer, examples, trains);
-        let count = |operations_each: usize| operations_each * self.statements.len() / operations;
-        let (size, limit) = (count(PIECE), count(VERY_LONG));
         let rounds = self.kinds(py).and_then(|kinds| Rounds::of(&kinds));
-        let of = rounds.and_then(|rounds| places.of_rounds(rounds, count(ROUNDS), limit));
-        let of = of.or_else(|| match operations > LONG {
-            true => places.pieces(Sizes::around(size), false, limit),
-            false => None,
-        });
-        let of = of.or_else(|| match operations > VERY_LONG {
-            true => places.pieces(Sizes::up_to(size), true, limit),
-            false => None,
-        })?;
+        Some(Cutter {
+            sir: self,
+            producer,
+            places,
+            rounds,
+            operations,
+            trains,
+        })
+    }
+
+    fn cut_into(&self, py: Python<'_>, cutter: &Cutter<'_>, of: &[usize]) -> Option<Vec<Part>> {
         let alone = vec![false; self.statements.len()];
         let plan = Plan {
-            producer: &producer,
-            of: &of,
+            producer: &cutter.producer,
+            of,
             alone: &alone,
             is_view: &|_| false,
-            taken: Some(&places.taken),
+            taken: Some(&cutter.places.taken),
         };
         self.cut_up(py, &plan)
     }
@@ -266,15 +333,15 @@ impl Places {
         }
     }
 
-    /// The piece of each statement. `once`: pieces may share what each uses once. `None` where one
-    /// is longer than `limit`.
-    fn pieces(&self, sizes: Sizes, once: bool, limit: usize) -> Option<Vec<usize>> {
+    /// The piece of each statement. `None` where one is longer than `limit`.
+    fn pieces(&self, sizes: Sizes, sharing: Sharing<'_>, limit: usize) -> Option<Vec<usize>> {
         let count = self.taken.len();
         let mut of = Vec::with_capacity(count);
         let (mut start, mut piece) = (0, 0);
         while start < count {
-            let end = match count - start > sizes.most || once {
-                true => self.end(start, sizes, once),
+            let is_once = matches!(sharing, Sharing::Once);
+            let end = match count - start > sizes.most || is_once {
+                true => self.end(start, sizes, sharing),
                 false => count,
             };
             if end - start > limit {
@@ -288,7 +355,13 @@ impl Places {
 
     /// The piece of each statement, where each has some of these rounds: at least so many
     /// statements. `None` where that is not worth it, or cannot be.
-    fn of_rounds(&self, rounds: Rounds, least: usize, limit: usize) -> Option<Vec<usize>> {
+    fn of_rounds(
+        &self,
+        rounds: Rounds,
+        sharing: Sharing<'_>,
+        least: usize,
+        limit: usize,
+    ) -> Option<Vec<usize>> {
         let Rounds { start, count, each } = rounds;
         // Where a round begins nobody says: where the fewest tensors go over.
         let starts = start..(start + each).min(start + count + 1 - each * WORTH);
@@ -305,7 +378,7 @@ impl Places {
             let start = start + number * size;
             let end = start + size;
             let is_end = end == self.taken.len();
-            if !is_end && self.end(start, Sizes::just(size), false) != end {
+            if !is_end && self.end(start, Sizes::just(size), sharing) != end {
                 return None;
             }
             of.resize(end, piece);
@@ -313,13 +386,13 @@ impl Places {
         }
         let rest = self.taken.len() - of.len();
         of.resize(self.taken.len(), piece);
-        let is_open = start > 0 && self.end(0, Sizes::just(start), false) != start;
+        let is_open = start > 0 && self.end(0, Sizes::just(start), sharing) != start;
         (!is_open && start.max(rest) <= limit).then_some(of)
     }
 
     /// The end of the piece that begins here: the latest of those in reach that the fewest tensors
     /// go over, else the next.
-    fn end(&self, start: usize, sizes: Sizes, once: bool) -> usize {
+    fn end(&self, start: usize, sizes: Sizes, sharing: Sharing<'_>) -> usize {
         let is_outside = |life: &Life| life.made.is_none_or(|made| made < start);
         let mut best: Option<usize> = None;
         // What others carry a gradient to, and is taken here and behind; where it may be taken
@@ -327,11 +400,19 @@ impl Places {
         let mut open = 0_usize;
         let mut closes: FxHashMap<usize, usize> = FxHashMap::default();
         let mut uses: FxHashMap<SymbolId, usize> = FxHashMap::default();
-        let shared = if once { 2 } else { 1 };
+        let shared = if matches!(sharing, Sharing::Once) {
+            2
+        } else {
+            1
+        };
+        let is_chained = |id: &SymbolId| match sharing {
+            Sharing::Chained(chained) => chained[id.0 as usize],
+            Sharing::No | Sharing::Once => false,
+        };
         for at in start..self.taken.len() {
             for id in &self.taken[at] {
                 let life = &self.lives[id.0 as usize];
-                if !life.carries || !is_outside(life) {
+                if !life.carries || !is_outside(life) || is_chained(id) {
                     continue;
                 }
                 let uses = uses.entry(*id).or_default();

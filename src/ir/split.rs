@@ -21,6 +21,11 @@ pub struct Part {
     pub outputs: Vec<SymbolId>,
     /// A program would give other gradients.
     pub by_calls: bool,
+    /// Inputs of its graph to which these of its statements give gradients, in the order in which
+    /// eager mode adds them.
+    pub sums: Vec<(SymbolId, Vec<usize>)>,
+    /// What it hands on to the next part, and what that is to the caller: see `chained_uses.rs`.
+    pub chained: Vec<(SymbolId, SymbolId)>,
     /// Inputs and outputs of the whole that captured control flow of other parts may have handed on
     /// to this one.
     pub handed_on: Vec<SymbolId>,
@@ -188,6 +193,8 @@ impl StatementIr {
             statements: (0..of.len()).filter(|at| of[*at] == number).collect(),
             inputs: used,
             outputs,
+            sums: Vec::new(),
+            chained: Vec::new(),
             by_calls: alone.iter().zip(*of).any(|(it, at)| *it && *at == number),
         })
     }

@@ -31,6 +31,8 @@ pub struct Piece {
     pub examples: Vec<Obj>,
     /// What others use too, and it may use once.
     pub once: Vec<SymbolId>,
+    /// Its `sums` of `Part`.
+    pub sums: Vec<(SymbolId, Vec<usize>)>,
     /// See `Role`.
     pub uncertain: Vec<usize>,
 }
@@ -40,6 +42,7 @@ impl Piece {
     fn is_like(&self, py: Python<'_>, other: &Self) -> bool {
         self.uncertain == other.uncertain
             && self.once.iter().all(|id| other.once.contains(id))
+            && self.sums == other.sums
             && (self.sir).is_alike(py, &self.examples, (&other.sir, &other.examples))
     }
 }

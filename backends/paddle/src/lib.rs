@@ -18,6 +18,7 @@ mod lowered;
 mod onednn;
 mod ordered_sums;
 mod parts;
+mod pieces;
 mod region;
 mod results;
 mod runtime;

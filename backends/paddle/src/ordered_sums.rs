@@ -18,11 +18,13 @@ type Made = (usize, usize);
 /// What `ordered_sums.py` answers: sums, by positions of values, and operations of each call.
 type Found = (Vec<(usize, Vec<Made>)>, Vec<usize>);
 
-/// See [`TraceSession::arrivals`](paddle_sot_backend::TraceSession::arrivals).
+/// See [`TraceSession::arrivals`](paddle_sot_backend::TraceSession::arrivals), and where it is of
+/// the program [`TraceSession::sums`](paddle_sot_backend::TraceSession::sums).
 pub fn arrivals(
     py: Python<'_>,
     trace: &PaddleTrace,
     sir: &StatementIr,
+    is_program: bool,
 ) -> PyResult<Option<Arrivals>> {
     let (mut values, mut numbers) = (Vec::new(), Vec::new());
     for number in 0..sir.symbols.len() as u32 {
@@ -34,8 +36,10 @@ pub fn arrivals(
     let of = |id: &SymbolId| numbers.iter().position(|known| known == id);
     let inputs: Vec<usize> = sir.tensor_inputs().filter_map(|id| of(&id)).collect();
     let outputs: Vec<usize> = sir.outputs.iter().filter_map(of).collect();
-    let found = bridge::module(py, "gradients.ordered_sums")?
-        .call_method1("arrivals", (trace.trace.bind(py), values, inputs, outputs))?;
+    let found = bridge::module(py, "gradients.ordered_sums")?.call_method1(
+        "arrivals",
+        (trace.trace.bind(py), values, inputs, outputs, is_program),
+    )?;
     let found: Option<Found> = found.extract()?;
     let symbol = |(at, level): Made| (numbers[at], level);
     let symbols = |found: Vec<Made>| found.into_iter().map(symbol).collect();
@@ -67,22 +71,26 @@ pub fn in_order(
     let Some(arrivals) = request.session.arrivals(py, sir)? else {
         return Ok(None);
     };
-    let module = bridge::module(py, "gradients.ordered_sums")?;
-    let inputs = sir
-        .tensor_inputs()
-        .zip(request.example_inputs.iter().cloned());
-    let makers = Makers {
-        aliases: Obj::from(module.getattr("aliases")?),
-        place_of: Obj::from(module.getattr("place_of")?),
-        with_aliases: Obj::from(module.getattr("WithAliases")?),
-        inputs: inputs.collect(),
-        least: request.least.max(LEAST),
-    };
+    let makers = makers(py, request)?;
     let Some(whole) = sir.with_ordered_sums(py, parts, &arrivals, &makers)? else {
         return Ok(None);
     };
     Ok(match whole.parts(py) {
         Parted::Parts(parts) => Some((Arc::new(whole), parts)),
         Parted::One | Parted::Never(_) => None,
+    })
+}
+
+/// What makes aliases of the tensors of a graph.
+pub fn makers(py: Python<'_>, request: &CompileRequest) -> PyResult<Makers> {
+    let module = bridge::module(py, "gradients.ordered_sums")?;
+    let inputs = request.sir.tensor_inputs();
+    Ok(Makers {
+        aliases: Obj::from(module.getattr("aliases")?),
+        place_of: Obj::from(module.getattr("place_of")?),
+        with_aliases: Obj::from(module.getattr("WithAliases")?),
+        chained: Obj::from(module.getattr("chained")?),
+        inputs: inputs.zip(request.example_inputs.iter().cloned()).collect(),
+        least: request.least.max(LEAST),
     })
 }

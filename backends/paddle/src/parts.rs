@@ -19,6 +19,7 @@ use crate::alike_pieces::{Known, Piece, Programs};
 use crate::bridge;
 use crate::eager_fallback::EagerFallback;
 use crate::ordered_sums::in_order;
+use crate::pieces::compile_pieces;
 use crate::versions::{self, COMPUTED_AGAIN};
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one
@@ -29,7 +30,8 @@ pub const LEAST: usize = 3;
 const ROUND: usize = 3;
 
 const SEVERAL_RESULTS: &str = "gradients of different results flow through them, or are sparse";
-const TOO_LONG: &str = "what Paddle does with one program grows with the square of its length";
+/// Why a long graph is several programs.
+pub const TOO_LONG: &str = "what Paddle does with one program grows with the square of its length";
 
 /// Programs that run one after the other.
 ///
@@ -55,6 +57,8 @@ struct Compiled {
     handed_on: (Vec<usize>, bool),
     /// Those of the results of others that may be what it has, handed on so.
     handed_to: Vec<usize>,
+    /// What it makes that is another tensor for autograd alone, and which one.
+    chained: Vec<(usize, usize)>,
     /// What it makes.
     outputs: Range<usize>,
     /// The tensors that nothing behind it needs.
@@ -125,28 +129,6 @@ pub fn compile_parts(
     compile_or_give_up(py, request, parts, compiler, &role)
 }
 
-/// One program, or the pieces of a long graph.
-fn compile_pieces(
-    py: Python<'_>,
-    request: CompileRequest,
-    compiler: &Compiler<'_>,
-    role: &Role,
-) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    let sir = &request.sir;
-    let operations = request.session.operations(sir.statements.len());
-    let (examples, trains) = (&request.example_inputs, request.grad_enabled);
-    if let Some(pieces) = sir.pieces(py, operations, examples, trains) {
-        match Parts::compile(py, &request, pieces, (compiler, TOO_LONG), role) {
-            Ok(parts) => return Ok(Box::new(parts)),
-            Err(err) if err.is_interrupt(py) => return Err(err),
-            Err(err) => {
-                log::warn!(target: "paddle_sot_rs.backend", "a graph of {operations} operations is one program: its pieces do not compile: {err}");
-            }
-        }
-    }
-    compile_one(py, request, compiler, Role::default())
-}
-
 /// The parts, if there are any; otherwise, and where they do not compile, the whole runs call by
 /// call.
 fn compile_or_give_up(
@@ -172,7 +154,7 @@ fn compile_or_give_up(
 ///
 /// # Errors
 /// Whatever compiling it raises.
-fn compile_one(
+pub(crate) fn compile_one(
     py: Python<'_>,
     request: CompileRequest,
     compiler: &Compiler<'_>,
@@ -214,7 +196,11 @@ pub fn are_read(py: Python<'_>, raised: &PyErr) -> PyResult<bool> {
 }
 
 impl Parts {
-    fn compile(
+    /// Compiles parts, one after the other.
+    ///
+    /// # Errors
+    /// Whatever compiling one raises.
+    pub(crate) fn compile(
         py: Python<'_>,
         request: &CompileRequest,
         parts: Vec<Part>,
@@ -277,11 +263,17 @@ impl Parts {
                 }
                 numbers.insert(*id, next);
             }
+            let chained = part
+                .chained
+                .iter()
+                .map(|(handed_on, of)| Ok((number(&numbers, handed_on)?, number(&numbers, of)?)));
+            let chained = chained.collect::<Result<_, BackendError>>()?;
             all_handed_to.push(part.handed_to.clone());
             let piece = Piece {
                 sir: part.sir.into(),
                 examples,
                 once,
+                sums: part.sums,
                 uncertain: role.uncertain.clone(),
             };
             let known = match programs.of(py, &piece) {
@@ -304,6 +296,7 @@ impl Parts {
                 inputs: taken,
                 handed_on: (handed_on, keeps),
                 handed_to: Vec::new(),
+                chained,
                 outputs: first..numbers.len(),
                 ended: Vec::new(),
             });
@@ -370,6 +363,7 @@ fn compile_part(
         sir,
         examples: example_inputs,
         once,
+        sums,
         ..
     } = piece;
     let session = backend::retrace(py, compiler.backend, &sir, &example_inputs)?;
@@ -385,6 +379,11 @@ fn compile_part(
                 "a piece uses a tensor of another one more than once".into(),
             ));
         }
+    }
+    if !is_small && !sums.is_empty() && !sir.adds_like(&sums, session.sums(py, &sir)?.as_ref()) {
+        return Err(BackendError::Refused(
+            "a piece adds gradients in another order than eager mode".into(),
+        ));
     }
     let request = CompileRequest {
         sir,
@@ -416,6 +415,9 @@ impl CompiledGraph for Parts {
                 versions::watch(py, watched, (*ever, COMPUTED_AGAIN), &made)?;
             }
             tensors.extend(made.into_iter().map(|tensor| tensor.into_bound(py)));
+            for (handed_on, of) in &part.chained {
+                abi::share_tensor(&tensors[*of], &tensors[*handed_on])?;
+            }
             for at in &part.ended {
                 tensors[*at] = none.clone();
             }

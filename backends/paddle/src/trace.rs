@@ -325,7 +325,11 @@ impl TraceSession for PaddleTrace {
     }
 
     fn arrivals(&self, py: Python<'_>, sir: &StatementIr) -> PyResult<Option<Arrivals>> {
-        ordered_sums::arrivals(py, self, sir)
+        ordered_sums::arrivals(py, self, sir, false)
+    }
+
+    fn sums(&self, py: Python<'_>, sir: &StatementIr) -> PyResult<Option<Arrivals>> {
+        ordered_sums::arrivals(py, self, sir, true)
     }
 
     fn is_gone_through(&self, py: Python<'_>, symbol: SymbolId) -> PyResult<bool> {

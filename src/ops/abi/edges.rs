@@ -194,6 +194,21 @@ pub fn detached<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     Paddle::original(tensor, pyo3::intern!(tensor.py(), "detach"))
 }
 
+/// Gives one tensor the storage of another and its count of changes. What autograd knows of both
+/// stays.
+///
+/// # Errors
+/// What Paddle raises.
+pub fn share_tensor(from: &Bound<'_, PyAny>, with: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !from.is(with) {
+        from.call_method1(
+            pyo3::intern!(from.py(), "_share_underline_tensor_to"),
+            (with,),
+        )?;
+    }
+    Ok(())
+}
+
 fn self_test(py: Python<'_>, edges: &Edges) -> PyResult<bool> {
     let test = c"
 import paddle

@@ -142,15 +142,17 @@ def arriving(block, inputs, targets, seeds, branches, whens):
     return found, [NEVER if gradient is None else ALWAYS for gradient in found]
 
 
-def ways_back(block, inputs, targets, branches):
+def ways_back(block, inputs, targets, branches, is_program=False):
     """The operations that gradients of targets go back through, in order, each with what it gives gradients to.
+
+    The order is that of eager mode, or, where targets begin in another one there, of `gradients`.
 
     None where the program has something that only the general construction knows.
     """
     backward = _Backward(block, inputs, branches)
     try:
         starts = {value.id: at for at, value in enumerate(targets) if not value.stop_gradient}
-        order = backward.order(set(starts), starts)
+        order = backward.order(set(starts), None if is_program else starts)
     except _Unusual:
         return None
     return [(node.op, [value for value in node.sources() if value.id in backward.needs]) for node in order]

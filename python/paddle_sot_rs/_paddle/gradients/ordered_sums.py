@@ -43,6 +43,11 @@ def aliases(tensor, number, leaves, again, together):
     return found[::-1] if together else [found[-1], *reversed(found)]
 
 
+def chained(tensor):
+    """A tensor for the parts behind this one: the sum of what they give it comes first of its gradients."""
+    return tensor if paddle.in_dynamic_mode() else _C_ops.assign(tensor)
+
+
 def _view(tensor):
     """A view that can be differentiated any number of times."""
     return _C_ops.transpose(tensor, list(range(tensor.ndim)))
@@ -100,19 +105,21 @@ def _given(layer, others):
     return made
 
 
-def arrivals(trace, values, inputs, outputs):
+def arrivals(trace, values, inputs, outputs, is_program):
     """What comes to each of the values on the way back from outputs, and from how far: see `Arrivals`. With it for each
     value how many operations the call that made it has.
 
-    Values are named by their positions. The answer is None where the program has what only Paddle's construction of a
-    backward part knows.
+    Values are named by their positions. The order is that of eager mode, or of the program of this trace. The answer is
+    None where the program has what only Paddle's construction of a backward part knows.
     """
     known = {value.id: at for at, value in enumerate(values)}
     # Whole numbers say that they need a gradient, and get none.
     floats = {value.id: at for at, value in enumerate(values) if value.dtype in _DIFFERENTIABLE}
     makers = _makers(trace.block, known)
     with tracing.building(trace):
-        ways = ways_back(trace.block, [values[at] for at in inputs], [values[at] for at in outputs], trace.branches)
+        ways = ways_back(
+            trace.block, [values[at] for at in inputs], [values[at] for at in outputs], trace.branches, is_program
+        )
     if ways is None:
         return None
     found, levels = {}, {}

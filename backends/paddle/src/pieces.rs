@@ -1,0 +1,57 @@
+//! Long graphs in pieces: those that share nothing that carries a gradient, else those that hand on
+//! what they share, else small ones that use it once, else one program.
+
+use std::sync::Arc;
+
+use paddle_sot_backend::{BackendError, CompileRequest, CompiledGraph};
+use pyo3::prelude::*;
+
+use crate::ordered_sums::makers;
+use crate::parts::{Compiler, Parts, Role, TOO_LONG, compile_one};
+
+/// One program, or the pieces of a long graph.
+///
+/// # Errors
+/// Whatever compiling the one program raises.
+pub fn compile_pieces(
+    py: Python<'_>,
+    mut request: CompileRequest,
+    compiler: &Compiler<'_>,
+    role: &Role,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    let sir = Arc::clone(&request.sir);
+    let operations = request.session.operations(sir.statements.len());
+    let (examples, trains) = (&request.example_inputs, request.grad_enabled);
+    let Some(cutter) = sir.cutter(py, operations, examples, trains) else {
+        return compile_one(py, request, compiler, Role::default());
+    };
+    let pieces = cutter.pieces(py);
+    let is_short = pieces.as_ref().is_some_and(|(_, is_long)| !is_long);
+    let mut pieces = pieces.map(|(parts, _)| parts);
+    if !is_short {
+        let arrivals = || request.session.arrivals(py, &sir);
+        if let Some(chained) = cutter.chained(py, &makers(py, &request)?, arrivals)? {
+            request.sir = Arc::new(chained.sir);
+            let why = (compiler, TOO_LONG);
+            match Parts::compile(py, &request, chained.parts, why, role) {
+                Ok(parts) => return Ok(Box::new(parts)),
+                Err(err) if err.is_interrupt(py) => return Err(err),
+                Err(err) => {
+                    log::info!(target: "paddle_sot_rs.backend", "pieces that hand tensors on do not compile: {err}");
+                }
+            }
+            request.sir = Arc::clone(&sir);
+        }
+        pieces = pieces.or_else(|| cutter.small_pieces(py));
+    }
+    if let Some(pieces) = pieces {
+        match Parts::compile(py, &request, pieces, (compiler, TOO_LONG), role) {
+            Ok(parts) => return Ok(Box::new(parts)),
+            Err(err) if err.is_interrupt(py) => return Err(err),
+            Err(err) => {
+                log::warn!(target: "paddle_sot_rs.backend", "a graph of {operations} operations is one program: its pieces do not compile: {err}");
+            }
+        }
+    }
+    compile_one(py, request, compiler, Role::default())
+}
