@@ -14,6 +14,7 @@ from pathlib import Path
 os.environ.setdefault("MIN_GRAPH_SIZE", "0")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "python"))
 
+import growth
 import paddle
 import paddle_sot_rs as sot
 import whole_steps
@@ -227,16 +228,17 @@ for _ in range(2):
 def first_calls() -> None:
     for kind in ("inference", "training"):
         # The program is made at the second call.
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in MODES}
+        times: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for _ in range(3):
-            for name in MODES:
+            for name, (kernels, native) in itertools.product(MODES, KERNELS):
+                environment = {**os.environ, "PADDLE_SOT_NATIVE_BLAS": native}
                 command = [sys.executable, "-c", FIRST_CALL, name, kind]
-                result = subprocess.run(command, capture_output=True, text=True, check=True)
+                result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
                 one, two = result.stdout.split()[-2:]
-                times[name].append((float(one), float(two)))
-        for at, calls in enumerate(("first call", "first two calls")):
-            medians = {name: statistics.median(pair[at] for pair in values) for name, values in times.items()}
-            row(f"resnet50 {calls}, {kind}", medians)
+                times.setdefault((name, kernels), []).append((float(one), float(two)))
+        for (at, calls), (kernels, _) in itertools.product(enumerate(("first call", "first two calls")), KERNELS):
+            medians = {name: statistics.median(pair[at] for pair in times[name, kernels]) for name in MODES}
+            row(f"resnet50 {calls}, {kind}{kernels}", medians)
 
 
 ONEDNN = """
@@ -272,6 +274,7 @@ def main() -> None:
     on_onednn()
     above_bare()
     train_steps()
+    growth.rows()
     guards()
 
 
