@@ -1,6 +1,8 @@
 //! What eager mode's graph of gradients would look like for a [`StatementIr`].
 
-use super::{Callee, StatementIr};
+use paddle_sot_ops::DETACH;
+
+use super::{Arg, Callee, Statement, StatementIr, SymbolId, SymbolKind, TensorMeta};
 
 /// The root of the set that `at` is in.
 fn find(sets: &mut [usize], mut at: usize) -> usize {
@@ -12,6 +14,35 @@ fn find(sets: &mut [usize], mut at: usize) -> usize {
 }
 
 impl StatementIr {
+    /// Has an output leave without its gradient.
+    pub(super) fn stop_output(&mut self, at: usize) {
+        let output = self.outputs[at];
+        let (Some(meta), Some(last)) = (self.meta(output), self.statements.last()) else {
+            return;
+        };
+        let stopped = TensorMeta {
+            stop_gradient: true,
+            ..meta.clone()
+        };
+        let loc = last.loc.clone();
+        let made = SymbolId(self.symbols.len() as u32);
+        self.symbols.push(SymbolKind::Tensor(stopped));
+        self.outputs[at] = made;
+        self.statements.push(Statement {
+            callee: Callee::Method(DETACH.into()),
+            args: vec![Arg::Symbol(output)],
+            kwargs: Vec::new(),
+            output: Arg::Symbol(made),
+            grad_enabled: true,
+            copies: false,
+            draws: false,
+            computes_dims: false,
+            alone: false,
+            updates: Vec::new(),
+            loc,
+        });
+    }
+
     /// The positions of outputs that gradients flow from to a call of such a callee.
     pub fn results_behind(&self, wanted: &dyn Fn(&Callee) -> bool) -> Vec<usize> {
         let mut behind = vec![false; self.symbols.len()];

@@ -14,7 +14,8 @@ use paddle_sot_cpython::bytecode::SourceLoc;
 use paddle_sot_cpython::obj::Obj;
 
 use super::ordered_sums::{Arrivals, Makers, count};
-use super::pieces::{Cutter, Sharing};
+use super::pieces::{Cutter, Uses};
+use super::places::Sharing;
 use super::split::{Part, Plan};
 use super::{Arg, Callee, LayerRef, Statement, StatementIr, SymbolId, SymbolKind};
 
@@ -28,13 +29,6 @@ pub struct Chained {
 
 /// Tensors of more elements are not handed on: each piece copies them.
 const MOST: i64 = 1 << 15;
-
-/// The uses of a tensor in one piece: its statements, in the order in which eager mode adds their
-/// gradients.
-struct Uses {
-    piece: usize,
-    statements: Vec<usize>,
-}
 
 /// What a piece takes in the place of a tensor, with its uses, and what it hands on.
 struct Link {
@@ -58,26 +52,19 @@ struct Chaining<'a> {
 
 impl Cutter<'_> {
     /// The pieces that hand on what they share. `None`: there are none, or their sums would not be
-    /// those of eager mode. `arrivals` says what those are.
+    /// those of eager mode.
     ///
     /// # Errors
     /// When Python cannot look at a layer.
-    pub fn chained(
-        &self,
-        py: Python<'_>,
-        makers: &Makers,
-        arrivals: impl FnOnce() -> PyResult<Option<Arrivals>>,
-    ) -> PyResult<Option<Chained>> {
-        if !self.trains {
-            return Ok(None);
-        }
-        let Some(of) = self.of(Sharing::Chained(&self.may_be_chained(py))) else {
+    pub fn chained(&self, py: Python<'_>, makers: &Makers) -> PyResult<Option<Chained>> {
+        let Some(arrivals) = &self.arrivals else {
             return Ok(None);
         };
-        let Some(arrivals) = arrivals()? else {
+        let of = self.of(Sharing::Chained(&self.may_be_chained(py)));
+        let Some(of) = of.filter(|of| self.adds_in_order(of)) else {
             return Ok(None);
         };
-        let Some(uses) = self.uses_by_pieces(&of, &arrivals) else {
+        let Some(uses) = self.uses_by_pieces(&of, arrivals) else {
             return Ok(None);
         };
         let mut chaining = Chaining {
@@ -94,7 +81,11 @@ impl Cutter<'_> {
             }
         }
         chaining.hand_to_layers()?;
-        Ok(chaining.finish(&of))
+        let chained = chaining.finish(&of);
+        Ok(chained.map(|mut chained| {
+            self.stop_dead_ends(&mut chained.parts);
+            chained
+        }))
     }
 
     /// Which symbols a piece may hand on.
@@ -148,18 +139,7 @@ impl Cutter<'_> {
             arrivals.sums.iter().map(|(id, made)| (*id, made)).collect();
         let mut found: Vec<(SymbolId, Vec<Uses>)> = Vec::with_capacity(takers.len());
         for (id, pieces) in takers {
-            let mut all: Vec<Uses> = Vec::new();
-            for (made, _) in *sums.get(&id)? {
-                let statement = self.producer[made.0 as usize]?;
-                let piece = of[statement];
-                match all.last_mut() {
-                    Some(last) if last.piece == piece => last.statements.push(statement),
-                    _ => all.push(Uses {
-                        piece,
-                        statements: vec![statement],
-                    }),
-                }
-            }
+            let mut all = self.uses_in_pieces(of, sums.get(&id)?)?;
             all.reverse();
             // Each piece once, in order, and no other takes it.
             let by_pieces: Vec<usize> = all.iter().map(|uses| uses.piece).collect();
@@ -327,14 +307,10 @@ impl Chaining<'_> {
         let mut parts = self.sir.cut_up(self.py, &plan)?;
         for link in &self.links {
             let part = parts.get_mut(link.uses.piece)?;
-            let own = part.own_symbol(&self.sir, &producer, link.taken)?;
             let first = link.handed_on.and_then(|id| handing.get(&id).copied());
             let uses = link.uses.statements.iter().map(|at| numbers[*at]);
-            let all = first.into_iter().chain(uses);
-            let order: Option<Vec<usize>> = all
-                .map(|at| part.statements.iter().position(|own| *own == at))
-                .collect();
-            part.sums.push((own, order?));
+            let all: Vec<usize> = first.into_iter().chain(uses).collect();
+            part.ask_sum(&self.sir, &producer, link.taken, &all)?;
             // What it makes itself nobody else has.
             let handed_on = link.handed_on.filter(|_| part.inputs.contains(&link.taken));
             part.chained
@@ -367,6 +343,21 @@ impl Makers {
 }
 
 impl Part {
+    /// Has its program add what these statements of the whole give to this symbol in their order.
+    pub(super) fn ask_sum(
+        &mut self,
+        whole: &StatementIr,
+        producer: &[Option<usize>],
+        id: SymbolId,
+        statements: &[usize],
+    ) -> Option<()> {
+        let own = self.own_symbol(whole, producer, id)?;
+        let place = |at: &usize| self.statements.iter().position(|own| own == at);
+        let order: Option<Vec<usize>> = statements.iter().map(place).collect();
+        self.sums.push((own, order?));
+        Some(())
+    }
+
     /// What a symbol of the whole is called in its graph.
     fn own_symbol(
         &self,

@@ -11,6 +11,7 @@ mod outlined_views;
 mod partition;
 mod passthrough_aliases;
 mod pieces;
+mod places;
 mod print;
 mod region;
 mod replaced_layers;

@@ -13,6 +13,8 @@
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
+use super::ordered_sums::Arrivals;
+use super::places::{Life, Places, Rounds, Sharing, Sizes};
 use super::split::{Part, Plan, for_each_operand};
 use super::{Callee, Statement, StatementIr, SymbolId, SymbolKind};
 use paddle_sot_cpython::obj::Obj;
@@ -25,107 +27,9 @@ const PIECE: usize = 240;
 const REPEATED: usize = 400;
 /// A piece of rounds that are alike has at least so many operations.
 const ROUNDS: usize = 120;
-/// So many pieces that are alike are worth the cuts.
-const WORTH: usize = 4;
 /// Graphs of more operations are run in small pieces, if that is how sums stay those of eager
 /// mode.
 const VERY_LONG: usize = 1500;
-
-/// Where a symbol is made and used: numbers of statements.
-#[derive(Clone, Default)]
-struct Life {
-    made: Option<usize>,
-    /// The last statement that takes it.
-    last: Option<usize>,
-    /// The last one through which a gradient comes to it.
-    last_with_gradient: Option<usize>,
-    /// Whether gradients of the results flow to it.
-    carries: bool,
-}
-
-/// How many statements a piece has, if it can be.
-#[derive(Clone, Copy)]
-struct Sizes {
-    least: usize,
-    most: usize,
-}
-
-impl Sizes {
-    fn around(size: usize) -> Self {
-        Self {
-            least: (size / 2).max(1),
-            most: size + size / 2,
-        }
-    }
-
-    fn just(size: usize) -> Self {
-        Self {
-            least: size,
-            most: size,
-        }
-    }
-
-    fn up_to(most: usize) -> Self {
-        Self {
-            least: 1,
-            most: most.max(1),
-        }
-    }
-}
-
-/// Statements that come again and again.
-#[derive(Clone, Copy)]
-struct Rounds {
-    /// The first of them, and how many there are.
-    start: usize,
-    count: usize,
-    /// How many are one round.
-    each: usize,
-}
-
-impl Rounds {
-    /// The longest of these rounds, the shortest ones of those.
-    fn of(kinds: &[usize]) -> Option<Self> {
-        let mut best: Option<Self> = None;
-        for each in 1..=kinds.len() / WORTH {
-            let mut again = 0;
-            for at in 0..kinds.len() - each {
-                again = match kinds[at] == kinds[at + each] {
-                    true => again + 1,
-                    false => 0,
-                };
-                let count = again + each;
-                if count / each >= WORTH && best.is_none_or(|best| count > best.count + each) {
-                    let start = at + 1 - again;
-                    best = Some(Self { start, count, each });
-                }
-            }
-        }
-        best
-    }
-}
-
-/// How pieces may take a tensor of others that carries a gradient.
-#[derive(Clone, Copy)]
-pub(super) enum Sharing<'a> {
-    /// One of them may.
-    No,
-    /// Each may that uses it once.
-    Once,
-    /// These are handed on, by symbol.
-    Chained(&'a [bool]),
-}
-
-/// What is asked of places between statements. Those at `n` are in front of statement `n`.
-struct Places {
-    lives: Vec<Life>,
-    /// What each statement takes.
-    taken: Vec<Vec<SymbolId>>,
-    /// How many tensors go over each place.
-    crossing: Vec<usize>,
-    /// How many of them carry a gradient that nothing behind the place gives them.
-    starved: Vec<usize>,
-}
 
 /// A graph that may run in pieces.
 pub struct Cutter<'a> {
@@ -137,6 +41,15 @@ pub struct Cutter<'a> {
     operations: usize,
     /// Whether gradients may be asked for.
     pub(super) trains: bool,
+    /// In which order eager mode adds them, if somebody knows.
+    pub(super) arrivals: Option<Arrivals>,
+}
+
+/// The uses of a tensor in one piece: its statements, in the order in which eager mode adds their
+/// gradients.
+pub(super) struct Uses {
+    pub(super) piece: usize,
+    pub(super) statements: Vec<usize>,
 }
 
 impl Cutter<'_> {
@@ -148,20 +61,100 @@ impl Cutter<'_> {
     /// The pieces, in order, and whether one of them is long itself: others might be shorter that
     /// share tensors. `None`: it is one program, or they have to share some.
     pub fn pieces(&self, py: Python<'_>) -> Option<(Vec<Part>, bool)> {
-        let parts = self.sir.cut_into(py, self, &self.of(Sharing::No)?)?;
+        let of = self.of(Sharing::No).filter(|of| self.adds_in_order(of))?;
+        let mut parts = self.cut_into(py, &of)?;
+        let sums = self.arrivals.iter().flat_map(|arrivals| &arrivals.sums);
+        for (id, made) in sums.filter(|(_, made)| made.len() > 2) {
+            for uses in self.uses_in_pieces(&of, made).into_iter().flatten() {
+                parts[uses.piece].ask_sum(self.sir, &self.producer, *id, &uses.statements);
+            }
+        }
         let longest = parts.iter().map(|part| part.statements.len()).max();
         let is_long = longest.is_some_and(|longest| longest > self.count(LONG));
         Some((parts, is_long))
     }
 
-    /// The pieces of a graph that is very long, each of which uses once what it shares.
+    /// The pieces of a graph that is very long, each of which uses once what it shares. Where they
+    /// would add up in another order than eager mode, they run call by call.
     pub fn small_pieces(&self, py: Python<'_>) -> Option<Vec<Part>> {
         if self.operations <= VERY_LONG {
             return None;
         }
         let (sizes, limit) = (Sizes::up_to(self.count(PIECE)), self.count(VERY_LONG));
         let of = self.places.pieces(sizes, Sharing::Once, limit)?;
-        self.sir.cut_into(py, self, &of)
+        let mut parts = self.cut_into(py, &of)?;
+        if !self.adds_in_order(&of) {
+            parts.iter_mut().for_each(|part| part.by_calls = true);
+        }
+        Some(parts)
+    }
+
+    /// Whether the pieces give each tensor what they have summed up in eager mode's order: the last
+    /// one first. Two sums may change places.
+    pub(super) fn adds_in_order(&self, of: &[usize]) -> bool {
+        let Some(arrivals) = &self.arrivals else {
+            return true;
+        };
+        let mut sums = arrivals.sums.iter().filter(|(_, made)| made.len() > 2);
+        sums.all(|(_, made)| {
+            let by = made.iter().map(|(made, _)| self.producer[made.0 as usize]);
+            let pieces: Option<Vec<usize>> = by.map(|at| Some(of[at?])).collect();
+            pieces.is_none_or(|pieces| pieces.is_sorted_by(|one, next| one >= next))
+        })
+    }
+
+    /// The statements of each piece that give a tensor gradients, as eager mode adds those: by the
+    /// pieces, the last one first. `None` where nobody knows which they are.
+    pub(super) fn uses_in_pieces(
+        &self,
+        of: &[usize],
+        made: &[(SymbolId, usize)],
+    ) -> Option<Vec<Uses>> {
+        let mut all: Vec<Uses> = Vec::new();
+        for (made, _) in made {
+            let statement = self.producer[made.0 as usize]?;
+            let piece = of[statement];
+            match all.last_mut() {
+                Some(last) if last.piece == piece => last.statements.push(statement),
+                _ => all.push(Uses {
+                    piece,
+                    statements: vec![statement],
+                }),
+            }
+        }
+        Some(all)
+    }
+
+    fn cut_into(&self, py: Python<'_>, of: &[usize]) -> Option<Vec<Part>> {
+        let alone = vec![false; self.sir.statements.len()];
+        let plan = Plan {
+            producer: &self.producer,
+            of,
+            alone: &alone,
+            is_view: &|_| false,
+            taken: Some(&self.places.taken),
+        };
+        let mut parts = self.sir.cut_up(py, &plan)?;
+        self.stop_dead_ends(&mut parts);
+        Some(parts)
+    }
+
+    /// Has pieces hand on without gradients what none comes back to: an operation in front of it
+    /// gets no gradient at all in eager mode, and zeros from a program.
+    pub(super) fn stop_dead_ends(&self, parts: &mut [Part]) {
+        let is_dead = |id: &SymbolId| {
+            let life = self.places.lives.get(id.0 as usize);
+            self.sir.symbols.len() > id.0 as usize
+                && self.sir.carries_gradient(*id)
+                && life.is_some_and(|life| !life.carries)
+        };
+        for part in parts.iter_mut().filter(|_| self.trains) {
+            for at in 0..part.outputs.len() {
+                if is_dead(&part.outputs[at]) {
+                    part.sir.stop_output(at);
+                }
+            }
+        }
     }
 
     /// The piece of each statement.
@@ -184,45 +177,37 @@ impl Cutter<'_> {
 
 impl StatementIr {
     /// How a graph of so many operations is cut up. `examples` are the tensors among its inputs,
-    /// and `trains` is whether gradients may be asked for. `None`: it is one program.
+    /// and `trains` is whether gradients may be asked for: in which order eager mode adds those
+    /// `arrivals` says. `None`: it is one program.
+    ///
+    /// # Errors
+    /// What `arrivals` raises.
     pub fn cutter(
         &self,
         py: Python<'_>,
         operations: usize,
-        examples: &[Obj],
-        trains: bool,
-    ) -> Option<Cutter<'_>> {
+        (examples, trains): (&[Obj], bool),
+        arrivals: impl FnOnce() -> PyResult<Option<Arrivals>>,
+    ) -> PyResult<Option<Cutter<'_>>> {
         let is_whole = self.has_regions()
             || self.makes_gradients(py)
             || self.statements.iter().any(|it| it.alone);
-        if operations <= REPEATED || is_whole {
-            return None;
-        }
         // Where a statement changes its argument, who else has it may be in another piece.
-        self.order(py)?;
+        if operations <= REPEATED || is_whole || self.order(py).is_none() {
+            return Ok(None);
+        }
         let producer = self.producers();
         let places = self.places_between(py, &producer, examples, trains);
         let rounds = self.kinds(py).and_then(|kinds| Rounds::of(&kinds));
-        Some(Cutter {
+        Ok(Some(Cutter {
             sir: self,
             producer,
             places,
             rounds,
             operations,
             trains,
-        })
-    }
-
-    fn cut_into(&self, py: Python<'_>, cutter: &Cutter<'_>, of: &[usize]) -> Option<Vec<Part>> {
-        let alone = vec![false; self.statements.len()];
-        let plan = Plan {
-            producer: &cutter.producer,
-            of,
-            alone: &alone,
-            is_view: &|_| false,
-            taken: Some(&cutter.places.taken),
-        };
-        self.cut_up(py, &plan)
+            arrivals: if trains { arrivals()? } else { None },
+        }))
     }
 
     fn places_between(
@@ -309,129 +294,4 @@ fn operands(statement: &Statement) -> Vec<SymbolId> {
     let mut found = Vec::new();
     for_each_operand(statement, &mut |id| found.push(id));
     found
-}
-
-impl Places {
-    fn new(lives: Vec<Life>, taken: Vec<Vec<SymbolId>>) -> Self {
-        let mut crossing = vec![0; taken.len() + 1];
-        let mut starved = vec![0; taken.len() + 1];
-        for life in &lives {
-            let (Some(made), Some(last)) = (life.made, life.last) else {
-                continue;
-            };
-            for place in made + 1..=last {
-                crossing[place] += 1;
-                let is_fed = life.last_with_gradient.is_some_and(|last| last >= place);
-                starved[place] += usize::from(life.carries && !is_fed);
-            }
-        }
-        Self {
-            lives,
-            taken,
-            crossing,
-            starved,
-        }
-    }
-
-    /// The piece of each statement. `None` where one is longer than `limit`.
-    fn pieces(&self, sizes: Sizes, sharing: Sharing<'_>, limit: usize) -> Option<Vec<usize>> {
-        let count = self.taken.len();
-        let mut of = Vec::with_capacity(count);
-        let (mut start, mut piece) = (0, 0);
-        while start < count {
-            let is_once = matches!(sharing, Sharing::Once);
-            let end = match count - start > sizes.most || is_once {
-                true => self.end(start, sizes, sharing),
-                false => count,
-            };
-            if end - start > limit {
-                return None;
-            }
-            of.resize(end, piece);
-            (start, piece) = (end, piece + 1);
-        }
-        (piece > 1).then_some(of)
-    }
-
-    /// The piece of each statement, where each has some of these rounds: at least so many
-    /// statements. `None` where that is not worth it, or cannot be.
-    fn of_rounds(
-        &self,
-        rounds: Rounds,
-        sharing: Sharing<'_>,
-        least: usize,
-        limit: usize,
-    ) -> Option<Vec<usize>> {
-        let Rounds { start, count, each } = rounds;
-        // Where a round begins nobody says: where the fewest tensors go over.
-        let starts = start..(start + each).min(start + count + 1 - each * WORTH);
-        let start = starts.min_by_key(|start| self.crossing[start + each])?;
-        let rounds = (rounds.start + count - start) / each;
-        let least = least.div_ceil(each).max(1);
-        // Those that are left are one more program, with what is in front of them.
-        let together = (least..=2 * least).filter(|together| rounds / together >= WORTH);
-        let together = together.min_by_key(|together| together + rounds % together)?;
-        let (start, size) = (start + rounds % together * each, together * each);
-        let mut of = vec![0; start];
-        let mut piece = usize::from(start > 0);
-        for number in 0..rounds / together {
-            let start = start + number * size;
-            let end = start + size;
-            let is_end = end == self.taken.len();
-            if !is_end && self.end(start, Sizes::just(size), sharing) != end {
-                return None;
-            }
-            of.resize(end, piece);
-            piece += 1;
-        }
-        let rest = self.taken.len() - of.len();
-        of.resize(self.taken.len(), piece);
-        let is_open = start > 0 && self.end(0, Sizes::just(start), sharing) != start;
-        (!is_open && start.max(rest) <= limit).then_some(of)
-    }
-
-    /// The end of the piece that begins here: the latest of those in reach that the fewest tensors
-    /// go over, else the next.
-    fn end(&self, start: usize, sizes: Sizes, sharing: Sharing<'_>) -> usize {
-        let is_outside = |life: &Life| life.made.is_none_or(|made| made < start);
-        let mut best: Option<usize> = None;
-        // What others carry a gradient to, and is taken here and behind; where it may be taken
-        // once, twice here.
-        let mut open = 0_usize;
-        let mut closes: FxHashMap<usize, usize> = FxHashMap::default();
-        let mut uses: FxHashMap<SymbolId, usize> = FxHashMap::default();
-        let shared = if matches!(sharing, Sharing::Once) {
-            2
-        } else {
-            1
-        };
-        let is_chained = |id: &SymbolId| match sharing {
-            Sharing::Chained(chained) => chained[id.0 as usize],
-            Sharing::No | Sharing::Once => false,
-        };
-        for at in start..self.taken.len() {
-            for id in &self.taken[at] {
-                let life = &self.lives[id.0 as usize];
-                if !life.carries || !is_outside(life) || is_chained(id) {
-                    continue;
-                }
-                let uses = uses.entry(*id).or_default();
-                *uses += 1;
-                if *uses == shared {
-                    open += 1;
-                    *closes.entry(life.last.unwrap_or(at)).or_default() += 1;
-                }
-            }
-            open -= closes.remove(&at).unwrap_or(0);
-            let place = at + 1;
-            if place - start > sizes.most && best.is_some() {
-                break;
-            }
-            let is_better = best.is_none_or(|best| self.crossing[place] <= self.crossing[best]);
-            if place - start >= sizes.least && open == 0 && self.starved[place] == 0 && is_better {
-                best = Some(place);
-            }
-        }
-        best.unwrap_or(self.taken.len())
-    }
 }

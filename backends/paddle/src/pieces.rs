@@ -21,16 +21,16 @@ pub fn compile_pieces(
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let sir = Arc::clone(&request.sir);
     let operations = request.session.operations(sir.statements.len());
-    let (examples, trains) = (&request.example_inputs, request.grad_enabled);
-    let Some(cutter) = sir.cutter(py, operations, examples, trains) else {
+    let given = (&request.example_inputs[..], request.grad_enabled);
+    let arrivals = || request.session.arrivals(py, &sir);
+    let Some(cutter) = sir.cutter(py, operations, given, arrivals)? else {
         return compile_one(py, request, compiler, Role::default());
     };
     let pieces = cutter.pieces(py);
     let is_short = pieces.as_ref().is_some_and(|(_, is_long)| !is_long);
     let mut pieces = pieces.map(|(parts, _)| parts);
     if !is_short {
-        let arrivals = || request.session.arrivals(py, &sir);
-        if let Some(chained) = cutter.chained(py, &makers(py, &request)?, arrivals)? {
+        if let Some(chained) = cutter.chained(py, &makers(py, &request)?)? {
             request.sir = Arc::new(chained.sir);
             let why = (compiler, TOO_LONG);
             match Parts::compile(py, &request, chained.parts, why, role) {

@@ -167,6 +167,62 @@ def test_rounds_of_a_very_long_loop():
     assert parts_of(call) > 100
 
 
+class Summed(nn.Layer):
+    """Eager mode adds the gradients of the scale from the first round on, and one from behind the loop before them."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.linear, self.scale, self.rounds = nn.Linear(4, 4), self.create_parameter([4]), rounds
+
+    def forward(self, x):
+        made = []
+        for _ in range(self.rounds):
+            x = paddle.tanh(self.linear(x)) * self.scale
+            made.append(x * self.scale)
+        return sum(made) * self.scale
+
+
+def test_pieces_that_would_add_in_another_order_run_call_by_call():
+    call = both(lambda: Summed(400))
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (2, [], [])
+    assert "of which 0 are programs" in report(call)[0]
+
+
+class DeadEnd(nn.Layer):
+    """One state of the loop is taken behind it, and reaches no result."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.one, self.two = self.create_parameter([4, 4]), self.create_parameter([4, 4])
+        self.scale, self.shift, self.rounds = self.create_parameter([4]), self.create_parameter([4]), rounds
+
+    def forward(self, x):
+        dead, made = x * 0.5, []
+        for _ in range(self.rounds):
+            dead = nn.functional.softmax(nn.functional.relu(dead + self.shift) @ self.one, -1) @ self.two
+            x = paddle.tanh(x @ self.two) * self.scale
+            made.append(x)
+        _ = (dead + x) * 0.1
+        return paddle.concat(made, 0)
+
+
+def test_no_gradient_comes_from_a_dead_end():
+    """Its weights have none; zeros would be decayed."""
+    found = []
+    for translate in (False, True):
+        paddle.seed(3)
+        net = DeadEnd(90)
+        call = sot.to_static(net, compile_at_call=1) if translate else net
+        (call(paddle.linspace(-1, 1, 12).reshape([3, 4])) ** 2).mean().backward()
+        found.append({name: it.grad if it.grad is None else it.grad.numpy() for name, it in net.named_parameters()})
+    eager, ours = found
+    assert [name for name, grad in ours.items() if grad is None] == ["one", "shift"]
+    assert eager["one"] is eager["shift"] is None
+    assert all((ours[name] == eager[name]).all() for name in ("two", "scale"))
+    assert parts_of(call) > 1
+
+
 def test_what_two_pieces_would_add_up_is_one_program():
     call = both(lambda: Dropped(90))
     stats = sot.stats(call)
