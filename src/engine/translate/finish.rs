@@ -116,6 +116,7 @@ pub(super) fn finish(
     let mut graph = None;
     let mut later = None;
     let mut inner_steps = None;
+    let does_steps = steps.is_some();
     let of_calls = gains::of_calls(inlined, guards.len());
     let mut gain = backend.counts_gains().then_some(of_calls);
     let mut graph_inputs = GraphInputs::default();
@@ -236,6 +237,7 @@ pub(super) fn finish(
         backward_guard,
         graph_inputs,
         in_front,
+        does_steps,
         inner_steps,
         listens,
         asks,

@@ -264,3 +264,29 @@ def test_several_networks_and_optimizers():
         answers.append(seen)
     assert answers[0] == answers[1]
     assert sot.stats(translated).whole_steps == 4
+
+
+def test_a_smaller_batch_leaves_the_others_their_whole_steps():
+    """The last one of each epoch: what is translated for it takes all sizes, and steps behind its graph."""
+
+    def squared(net, updates, x, y):
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        updates.step()
+        updates.clear_grad()
+        return loss
+
+    answers, translated = [], translate(squared, min_graph_size=0)
+    for function in (squared, translated):
+        paddle.seed(0)
+        net = perceptron()
+        updates, seen = optimizer.AdamW(0.01, parameters=net.parameters()), []
+        for number in range(20):
+            rows = 3 if number % 5 == 4 else 4
+            x, y = paddle.ones([rows, 12]) * (number / 20), paddle.ones([rows, 3])
+            seen.append((described(function(net, updates, x, y)), state(net, updates)))
+        answers.append(seen)
+    assert answers[0] == answers[1]
+    stats = sot.stats(translated)
+    assert (stats.translations, stats.graphs, stats.graph_breaks, stats.fallbacks) == (2, 2, [], [])
+    assert stats.whole_steps == 14

@@ -67,7 +67,9 @@ pub struct Entry {
     pub values: FxHashMap<usize, Place>,
     /// Whether it is for all values of something that others are for single values of.
     pub general: bool,
-    /// Steps of optimizers that its graph does, if it does more behind them.
+    /// Whether its graph does steps of optimizers.
+    pub does_steps: bool,
+    /// Those that its graph does, if it does more behind them.
     pub(in crate::translate) inner_steps: Option<Arc<InnerSteps>>,
     /// What it gains over eager mode.
     pub gains: Gains,
@@ -98,6 +100,17 @@ pub(in crate::translate) const BY_CALLS: &str = "eager";
 
 /// Entries of one function.
 const MAX_ENTRIES: usize = 32;
+
+/// Where a new entry goes: the last one is looked at first. One whose open dims keep a step out of
+/// its graph leaves calls to those that do it.
+fn place_of(entry: &Entry, entries: &[Arc<Entry>]) -> usize {
+    let stepping = entries.iter().position(|known| known.does_steps);
+    match stepping.filter(|_| !entry.does_steps) {
+        _ if entry.general => 0,
+        Some(stepping) => stepping,
+        None => entries.len(),
+    }
+}
 
 impl Translated {
     pub(in crate::translate) fn entries(&self) -> Arc<Vec<Arc<Entry>>> {
@@ -203,9 +216,7 @@ impl Translated {
             }
             let mut entries = lock(&self.entries);
             let entries = Arc::make_mut(&mut entries);
-            // The newest are looked at first.
-            let at = if entry.general { 0 } else { entries.len() };
-            entries.insert(at, entry.clone());
+            entries.insert(place_of(&entry, entries), entry.clone());
             Ok(entry)
         })?;
         match translated {
