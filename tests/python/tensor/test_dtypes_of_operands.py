@@ -109,3 +109,17 @@ def test_clip_of_bfloat16_raises():
     translated = sot.to_static(lambda x: (x * 2).clip(3, 1), min_graph_size=0)
     with pytest.raises(RuntimeError, match="bfloat16"):
         translated(paddle.ones([3, 4]).astype("bfloat16"))
+
+
+def test_bools_that_have_a_name_say_how():
+    """A bool as the other operand of one of bools is left to eager mode."""
+
+    def function(mask):
+        return mask.any(1, keepdim=True), mask.sum(1, keepdim=True), paddle.all(mask, -1, keepdim=True)
+
+    static = sot.to_static(function, min_graph_size=0)
+    mask = paddle.to_tensor([[True, False], [False, False]])
+    for one, other in zip(static(mask), function(mask), strict=True):
+        assert one.dtype == other.dtype
+        assert (one == other).all()
+    assert not sot.stats(static).graph_breaks
