@@ -434,7 +434,7 @@ pub(super) const ROWS: Rows = &[
     ("tan", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     (
         "thresholded_relu",
-        &[ForgetsResult, InPlaceCopies, Shape(Same)],
+        &[ForgetsResult, InPlaceCopies, Shape(Same), KeepsDoubles],
     ),
     (
         "tile",

@@ -5,6 +5,7 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 from harness import apart, check
+from paddle.nn import functional as F
 
 # What Paddle computes does not depend on the version of Python.
 pytestmark = pytest.mark.default_python
@@ -122,4 +123,32 @@ def test_bools_that_have_a_name_say_how():
     for one, other in zip(static(mask), function(mask), strict=True):
         assert one.dtype == other.dtype
         assert (one == other).all()
+    assert not sot.stats(static).graph_breaks
+
+
+SLOPES = {
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+    "elu": lambda x: F.elu(x, 0.3),
+    "celu": lambda x: F.celu(x, 0.7),
+    "softplus": lambda x: F.softplus(x, 1.1, 3.3),
+    "hardtanh": lambda x: F.hardtanh(x, -0.1, 0.3),
+    "hardshrink": lambda x: F.hardshrink(x, 0.1),
+    "softshrink": lambda x: F.softshrink(x, 0.1),
+    "thresholded_relu": lambda x: F.thresholded_relu(x, 0.1),
+    "normalize": lambda x: F.normalize(x, 2, 1, 0.3),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_numbers_of_activations_of_doubles_are_doubles(name):
+    function = SLOPES[name]
+    static = sot.to_static(function, min_graph_size=0)
+    ours, theirs = (paddle.linspace(-2, 2, 12, "float64").reshape([3, 4]) for _ in range(2))
+    for x, run in ((ours, static), (theirs, function)):
+        x.stop_gradient = False
+        y = run(x)
+        (y * y).sum().backward()
+        x.result = y
+    assert ours.result.numpy().tobytes() == theirs.result.numpy().tobytes()
+    assert ours.grad.numpy().tobytes() == theirs.grad.numpy().tobytes()
     assert not sot.stats(static).graph_breaks
