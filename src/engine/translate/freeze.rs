@@ -141,7 +141,7 @@ fn freeze(
         tracer,
         outputs,
         backend,
-    } = whole(py, of, bound, &wanted, FxHashMap::default(), false)?;
+    } = whole(py, of, bound, &wanted, FxHashMap::default())?;
     if let Some(changed) = changed(&tracer) {
         return Err(Break::new(
             BreakKind::UnsupportedOperation,

@@ -34,7 +34,10 @@ pub(super) const ROWS: Rows = &[
     ("avg_pool1d", &[NeverFails, Shape(Pooled)]),
     ("avg_pool2d", &[NeverFails, Shape(Pooled)]),
     ("avg_pool3d", &[NeverFails, Shape(Pooled)]),
-    ("batch_norm", &[ForgetsResult, NeverFails, Shape(Same)]),
+    (
+        "batch_norm",
+        &[ForgetsResult, NeverFails, Shape(Same), KeepsDoubles],
+    ),
     ("binary_cross_entropy_with_logits", &[NeverFails]),
     ("celu", &[NeverFails, Shape(Same), KeepsDoubles]),
     (
@@ -135,9 +138,12 @@ pub(super) const ROWS: Rows = &[
     ("feature_alpha_dropout", &[Shape(Same)]),
     ("gelu", &[NeverFails, Shape(Same), ProgramCall]),
     ("glu", &[Shape(Halved)]),
-    ("group_norm", &[NeverFails, Shape(Same)]),
+    ("group_norm", &[NeverFails, Shape(Same), KeepsDoubles]),
     ("hardshrink", &[Shape(Same), KeepsDoubles]),
-    ("hardsigmoid", &[NeverFails, Shape(Same), ProgramCall]),
+    (
+        "hardsigmoid",
+        &[NeverFails, Shape(Same), ProgramCall, KeepsDoubles],
+    ),
     ("hardswish", &[NeverFails, Shape(Same), ProgramCall]),
     (
         "hardtanh",
@@ -149,7 +155,7 @@ pub(super) const ROWS: Rows = &[
             KeepsDoubles,
         ],
     ),
-    ("instance_norm", &[NeverFails, Shape(Same)]),
+    ("instance_norm", &[NeverFails, Shape(Same), KeepsDoubles]),
     (
         "interpolate",
         &[
@@ -166,7 +172,7 @@ pub(super) const ROWS: Rows = &[
             sizes("size"),
         ],
     ),
-    ("label_smooth", &[Shape(Same)]),
+    ("label_smooth", &[Shape(Same), KeepsDoubles]),
     (
         "layer_norm",
         &[ForgetsResult, NeverFails, Shape(Same), ProgramCall],
@@ -203,7 +209,7 @@ pub(super) const ROWS: Rows = &[
     ),
     ("relu6", &[NeverFails, Shape(Same), ProgramCall]),
     ("rms_norm", &[Shape(Same)]),
-    ("selu", &[Shape(Same)]),
+    ("selu", &[Shape(Same), KeepsDoubles]),
     (
         "sigmoid",
         &[NeverFails, Shape(Same), InPlaceForgets, ProgramCall],
@@ -214,7 +220,7 @@ pub(super) const ROWS: Rows = &[
         &[NeverFails, Shape(Same), InPlaceCopies, ProgramCall],
     ),
     ("softmax_with_cross_entropy", &[AllOrNothing]),
-    ("smooth_l1_loss", &[NeverFails]),
+    ("smooth_l1_loss", &[NeverFails, KeepsDoubles]),
     ("softplus", &[NeverFails, Shape(Same), KeepsDoubles]),
     ("softshrink", &[Shape(Same), KeepsDoubles]),
     ("softsign", &[Shape(Same)]),

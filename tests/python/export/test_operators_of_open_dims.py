@@ -73,11 +73,18 @@ def sampled(x):
     return F.grid_sample(x, grid, align_corners=False), F.affine_grid(turns, x.shape, align_corners=False)
 
 
+def cropped(x):
+    """Numbers of the graph beside those of the function."""
+    rows, columns = x.shape[0], x.shape[1]
+    return paddle.crop(x, [rows, columns - 1], [0, 1]), paddle.crop(x, shape=[-1, 1], offsets=[0, columns - 1])
+
+
 FUNCTIONS = [
     *(product_with_one_matrix, lower_triangle, triangle_of_a_batch, hidden_rows, pooled_to_its_width, unshuffled),
-    *(taken_along, powers_of_numbers, normed_by_neighbours, larger_by_one, sampled),
+    *(taken_along, powers_of_numbers, normed_by_neighbours, larger_by_one, sampled, cropped),
 ]
 SPECS = {
+    cropped: ([None, None], [[2, 3], [1, 2], [5, 4]]),
     normed_by_neighbours: ([None, 4, 3, 3], [[2, 4, 3, 3], [1, 4, 3, 3], [5, 4, 3, 3]]),
     larger_by_one: ([None, 2, None, None], [[2, 2, 3, 4], [1, 2, 1, 1], [3, 2, 5, 2]]),
     sampled: ([None, 2, None, None], [[2, 2, 3, 4], [3, 2, 2, 2], [1, 2, 5, 3]]),

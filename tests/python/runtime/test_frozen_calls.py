@@ -328,3 +328,27 @@ def test_layers_that_the_function_makes():
         for rows in (2, 3):
             x = tensor(rows, 4)
             np.testing.assert_allclose(frozen(x).numpy(), net(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
+OF_DIMS = {
+    "dim": lambda x: (x * 2, x.shape[0]),
+    "number of rows": lambda x: {"rows": x, "count": len(x)},
+    "in a list": lambda x: [x, [x.shape[0], x.shape[1]]],
+    "computed": lambda x: (x * 2, x.shape[0] // 2),
+}
+
+
+@pytest.mark.parametrize("name", OF_DIMS)
+def test_numbers_of_open_dims_are_no_constants(name):
+    """Each call gave the one of the example."""
+    function = OF_DIMS[name]
+    with pytest.raises(TypeError, match="depend on open dims"):
+        sot.freeze(function, [(InputSpec([None, 3], "float32"),)], backend="paddle")
+    frozen = sot.freeze(function, [(InputSpec([2, 3], "float32"),)], backend="paddle")
+    for rows in (2, 3):
+        found, expected = (paddle.utils.flatten(run(tensor(rows, 3))) for run in (frozen, function))
+        assert [type(it) for it in found] == [type(it) for it in expected]
+        assert all(
+            (one == other).all() if isinstance(one, paddle.Tensor) else one == other
+            for one, other in zip(found, expected, strict=True)
+        )

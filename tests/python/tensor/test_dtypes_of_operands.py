@@ -136,6 +136,19 @@ SLOPES = {
     "softshrink": lambda x: F.softshrink(x, 0.1),
     "thresholded_relu": lambda x: F.thresholded_relu(x, 0.1),
     "normalize": lambda x: F.normalize(x, 2, 1, 0.3),
+    "hardsigmoid": lambda x: F.hardsigmoid(x, 0.3, 0.1),
+    "selu": lambda x: F.selu(x, 1.07, 1.7),
+    "stanh": lambda x: paddle.stanh(x, 0.67, 1.7),
+    "rrelu": lambda x: F.rrelu(x, 0.1, 0.3, training=False),
+    "label_smooth": lambda x: F.label_smooth(x, None, 0.1),
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x * 2, "none", 0.3),
+    "renorm": lambda x: paddle.renorm(x, 2.3, 0, 0.3),
+    "group_norm": lambda x: F.group_norm(x, 2, 0.3),
+    "instance_norm": lambda x: F.instance_norm(x.unsqueeze(1), None, None, None, None, True, 0.9, 0.3),
+    "batch_norm": lambda x: F.batch_norm(
+        x, paddle.zeros([4], "float64"), paddle.ones([4], "float64"), None, None, False, 0.7, 0.3
+    ),
+    "addmm": lambda x: paddle.addmm(x @ x.T, x, x.T, 0.3, 0.1),
 }
 
 
