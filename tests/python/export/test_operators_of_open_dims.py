@@ -182,6 +182,18 @@ def test_files_take_no_rows(name, tmp_path):
         assert loaded(x).shape == function(x).shape
 
 
+@pytest.mark.parametrize("function", [paddle.column_stack, paddle.dstack], ids=lambda f: f.__name__)
+def test_functions_that_go_through_a_tensor_of_open_length(function, tmp_path):
+    """Of an open dim there was always one place more, without end."""
+    static = sot.to_static(lambda x: function(x), min_graph_size=0)
+    for rows in (2, 4, 3):
+        x = numbers([rows, 3])
+        assert (static(x) == function(x)).all()
+    with pytest.raises(sot.GraphBreakError, match="open length"):
+        sot.save(lambda x: function(x), str(tmp_path / "m"), input_spec=[InputSpec([None, 3], "float32", "x")])
+    assert not hasattr(paddle.pir.Value, "__iter__")
+
+
 SIZED = {
     **WITHOUT_ROWS,
     "of sizes": lambda x: F.interpolate(x[None, None], size=[x.shape[0] + 2, x.shape[1] + 3], mode="nearest"),
