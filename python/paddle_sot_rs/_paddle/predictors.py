@@ -3,6 +3,8 @@
 Its passes and kernels do not know all that may be in one: what `paddle.jit.load` computes can fail there, or be wrong.
 """
 
+import functools
+
 import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
@@ -113,6 +115,9 @@ def prepare(block, inputs, outputs=(), written_over=None):
             continue
         elif op.name() == _SUM and op.operand_source(0).dtype in _ONEDNN and _makes_another_dtype(op):
             _sum_of_another_dtype(op, outputs)
+            continue
+        elif op.name() in _WITHOUT_DIMS and not dims(_first_part(op)) and op.result(0).dtype in _ONEDNN:
+            _WITHOUT_DIMS[op.name()](op, outputs)
             continue
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op, outputs)
@@ -266,6 +271,27 @@ def _add_whole_numbers(op, outputs):
     pir.set_insertion_point(op)
     left, right = (_C_ops.cast(value, paddle.int32) for value in op.operands_source())
     _take_place(op, _C_ops.cast(_C_ops.add(left, right), op.result(0).dtype), outputs)
+
+
+def _add_one_by_one(op, outputs):
+    first, *rest = _parts(op)
+    pir.set_insertion_point(op)
+    _take_place(op, functools.reduce(_C_ops.add, rest, first), outputs)
+
+
+def _reshape_to_one(op, outputs):
+    pir.set_insertion_point(op)
+    _take_place(op, _C_ops.reshape(op.operand_source(0), [1]), outputs)
+
+
+# Kernels of oneDNN that raise for a tensor without dims, and what takes their place.
+_WITHOUT_DIMS = {"pd_op.add_n": _add_one_by_one, "pd_op.flatten": _reshape_to_one}
+
+
+def _first_part(op):
+    """The first operand, or the first of the list that it is."""
+    value = op.operand_source(0)
+    return value if value.is_dense_tensor_type() else _parts(op)[0]
 
 
 def _makes_another_dtype(op):

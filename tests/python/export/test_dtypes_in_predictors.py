@@ -1,4 +1,4 @@
-"""`paddle.inference` with oneDNN on: what its kernels make of other dtypes than float32."""
+"""`paddle.inference` with oneDNN on: what its kernels make of other dtypes than float32, and of no dims."""
 
 import paddle
 import paddle_sot_rs as sot
@@ -32,3 +32,25 @@ def test_results_have_the_dtype_of_eager_mode(name, tmp_path):
             (found,), wanted = run(x), function(x).numpy()
             assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
             assert (found == wanted).all()
+
+
+WITHOUT_DIMS = {
+    "sum of several": lambda x: paddle.add_n([x.mean(), x.max(), x.sum()]),
+    "sum of one": lambda x: paddle.add_n([x.mean()]) * 2,
+    "flat": lambda x: x.mean().flatten() + 1,
+    "losses": lambda x: [F.mse_loss(x, x * 2) * 0.5 + x.abs().mean(), paddle.add_n([x.sum(), x.sum()])],
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_DIMS)
+def test_tensors_without_dims(name, tmp_path):
+    """The kernels of `add_n` and `flatten` raised."""
+    function, path = WITHOUT_DIMS[name], str(tmp_path / "m")
+    sot.save(function, path, input_spec=[InputSpec([None, 4], "float32", "x")])
+    for onednn in (False, True):
+        run = predictor(path, onednn)
+        for rows in (2, 1, 3):
+            x = paddle.arange(rows * 4, dtype="float32").reshape([rows, 4]) / 8
+            for found, wanted in zip(run(x), paddle.utils.flatten(function(x)), strict=True):
+                assert found.shape == tuple(wanted.shape)
+                assert abs(found - wanted.numpy()).max() < 1e-5
