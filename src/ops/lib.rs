@@ -264,6 +264,8 @@ pub enum Fact {
     /// The argument in this place, of this name, is a whole number that says how many: one of
     /// NumPy's is one of Python's.
     Count(usize, &'static str),
+    /// The floats that it is given are as precise in a program as in eager mode.
+    KeepsDoubles,
     /// Its operator in a program draws random numbers, maybe where an attribute says so only.
     Draws,
     /// Its operator in a program is a view of its first operand in eager mode.

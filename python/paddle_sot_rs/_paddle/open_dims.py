@@ -8,6 +8,7 @@ from typing import Any
 import paddle
 from paddle.base.libpaddle.pir import create_shaped_type
 
+from paddle_sot_rs._paddle.runnable import DATA_FORMAT
 from paddle_sot_rs._paddle.value_patches import NUMBER, dims
 
 
@@ -55,28 +56,83 @@ def _made_of(shape_of):
         given, result = dims(op.operand_source(0)), op.result(0)
         if -1 not in given:
             return []
-        shape = shape_of(op.attrs(), given)
+        shape = shape_of(op.attrs(), given, dims(result))
         if shape != dims(result):
-            if op.id() != operations[-1].id():
-                raise NotImplementedError(f"Paddle does not infer the shape of {op.name()} of open length")
-            result.set_type(create_shaped_type(result.type(), shape))
+            _give_shape(result, shape, op)
         return []
 
     return asks
 
 
-def _of_spectrum(attributes, given):
+def _give_shape(value, shape, of):
+    """Gives a value another shape, and what the same call has made of it: Paddle has inferred that from the first."""
+    value.set_type(create_shaped_type(value.type(), shape))
+    for user in value.all_used_ops():
+        result = user.result(0)
+        if user.name() == "pd_op.squeeze":
+            made = _without(shape, user.operand_source(1))
+        elif user.name() == "pd_op.add" and sum(dim != 1 for dim in dims(user.operand_source(1))) < 2:
+            # A bias for each channel.
+            made = shape if len(dims(result)) == len(shape) else None
+        else:
+            made = None
+        if made is None:
+            raise NotImplementedError(f"Paddle does not infer the shape of {of.name()} of open length")
+        _give_shape(result, made, of)
+
+
+def _without(shape, axes):
+    """A shape without these axes, None where nobody knows which."""
+    maker = axes.get_defining_op()
+    if maker is None or maker.name() != "pd_op.full_int_array":
+        return None
+    gone = {axis % len(shape) for axis in maker.attrs()["value"]}
+    return [dim for at, dim in enumerate(shape) if at not in gone]
+
+
+def _of_spectrum(attributes, given, _):
     """A half and one more of the last axis."""
     last = attributes["axes"][-1]
     size = given[last]
     return [(-1 if size < 0 else size // 2 + 1) if at == last % len(given) else dim for at, dim in enumerate(given)]
 
 
-def _of_frames(attributes, given):
+def _of_frames(attributes, given, _):
     length, hop = attributes["frame_length"], attributes["hop_length"]
     if attributes["axis"] == 0:
         return [-1 if given[0] < 0 else (given[0] - length) // hop + 1, length, *given[1:]]
     return [*given[:-1], length, -1 if given[-1] < 0 else (given[-1] - length) // hop + 1]
+
+
+def _of_transposed(attributes, given, made):
+    """Paddle adds the padding of the output to a -1."""
+    if not any(attributes["output_padding"]):
+        return made
+    last = not attributes[DATA_FORMAT].startswith("NC")
+    places = range(1, len(given) - 1) if last else range(2, len(given))
+    return [-1 if at in places and given[at] < 0 else dim for at, dim in enumerate(made)]
+
+
+def _of_grid(op, _):
+    """Where sizes are numbers of the graph, Paddle takes the grid for one of volumes."""
+    batch, rank, _columns = dims(op.operand_source(0))
+    if len(dims(op.result(0))) != rank + 2:
+        _give_shape(op.result(0), [batch, *[-1] * rank, rank], op)
+    return []
+
+
+def _of_nothing(op, _):
+    """Without elements the kernel leaves open dims of its result at -1."""
+    made = dims(op.result(0))
+    if 0 in made and -1 in made:
+        raise NotImplementedError(f"{op.name()} with a dim of 0 beside open ones")
+    return []
+
+
+def _of_another_dtype(op, _):
+    """Without elements, eager mode answers with the dtype of the operand, but for whole numbers of 64 bits."""
+    given, dtype = op.operand_source(0), op.result(0).dtype
+    return [] if dtype in (given.dtype, paddle.int64) else _are_not(op, given, 0)
 
 
 def _where(attribute, asks):
@@ -143,8 +199,13 @@ def _product(op, operations):
     return []
 
 
+_TRANSPOSED = [f"pd_op.{kind}_transpose" for kind in "conv2d conv3d depthwise_conv2d".split()]
+_INTERPOLATIONS = [f"pd_op.{kind}_interp" for kind in "bicubic bilinear linear nearest trilinear".split()]
 ASKS = {
     **dict.fromkeys(("pd_op.bincount", "pd_op.topk", "pd_op.unique", "pd_op.unique_consecutive"), _rows_of(0)),
+    "pd_op.affine_grid": _of_grid,
+    **dict.fromkeys(_TRANSPOSED, _made_of(_of_transposed)),
+    **dict.fromkeys(("pd_op.expand_as", *_INTERPOLATIONS), _of_nothing),
     "pd_op.cross_entropy_with_softmax": _labels,
     "pd_op.diag": _where("offset", _known(0)),
     "pd_op.fft_r2c": _where("onesided", _made_of(_of_spectrum)),
@@ -157,6 +218,7 @@ ASKS = {
     **dict.fromkeys(("pd_op.expand", "pd_op.reshape", "pd_op.tile"), _shaped(1)),
     "pd_op.scatter_nd_add": _indexed(_rows_of(1)),
     "pd_op.squeeze": _squeezed,
+    "pd_op.sum": _of_another_dtype,
 }
 
 

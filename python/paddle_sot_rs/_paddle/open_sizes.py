@@ -190,6 +190,26 @@ def _gathers_along_tensor(args, kwargs):
     return isinstance(index, Value) and isinstance(axis, Value)
 
 
+def _cropped(x, shape=None, offsets=None, name=None):
+    """`crop` with numbers of the graph, which are larger than those that Paddle puts beside them."""
+    lists = ([_as_small(one) for one in sizes] if _is_open_list(sizes) else sizes for sizes in (shape, offsets))
+    return paddle.crop(x, *lists)
+
+
+def _as_small(size):
+    return paddle.cast(size, paddle.int32).reshape([1]) if isinstance(size, Value) else size
+
+
+def _is_open_list(sizes):
+    return isinstance(sizes, (list, tuple)) and any(isinstance(size, Value) for size in sizes)
+
+
+def _crops_openly(args, kwargs):
+    lists = [*args[1:3], *(kwargs.get(name) for name in ("shape", "offsets"))]
+    numbers = [size for sizes in filter(_is_open_list, lists) for size in sizes if isinstance(size, Value)]
+    return bool(numbers) and all(size.ndim == 0 and size.dtype == paddle.int64 for size in numbers)
+
+
 def _has_step(key):
     return isinstance(key, slice) and isinstance(key.step, Value)
 
@@ -218,6 +238,7 @@ _OTHERS = {
     "__getitem__": (_steps_openly, _stepped),
     **dict.fromkeys((id(paddle.gather), paddle.gather.__name__), (_gathers_along_tensor, _gathered)),
     **dict.fromkeys((id(paddle.chunk), "chunk"), (_chunks_openly, _chunked)),
+    **dict.fromkeys((id(paddle.crop), "crop"), (_crops_openly, _cropped)),
     **dict.fromkeys((id(paddle.topk), "topk"), (_counts_openly, _highest)),
     **dict.fromkeys((id(functional.pad), "pad"), (_has_open_paddings, _padded)),
     **dict.fromkeys((id(paddle.repeat_interleave), "repeat_interleave"), (_repeats_openly, _repeated)),

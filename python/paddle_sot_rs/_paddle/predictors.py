@@ -3,6 +3,8 @@
 Its passes and kernels do not know all that may be in one: what `paddle.jit.load` computes can fail there, or be wrong.
 """
 
+import functools
+
 import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
@@ -26,15 +28,12 @@ from paddle_sot_rs._onednn.operators import (
     transposes_a_column,
 )
 from paddle_sot_rs._paddle.blocks import ROWS
-from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of, with_inner
+from paddle_sot_rs._paddle.passes.constant_folding import keep_from_folding
 from paddle_sot_rs._paddle.passes.python_numbers import described
 from paddle_sot_rs._paddle.value_patches import dims
 from paddle_sot_rs._paddle.views import ASSIGN
 
-# Some of their results are not made with `is_test`: constant folding asks for their memory. The
-# second operand is the scale.
-_QUANTISE = frozenset(("pd_op.quantize_linear", "pd_op.fake_quantize_dequantize_moving_average_abs_max"))
 # oneDNN's passes make one operation of these and of what is computed next, which kernels of other
 # dtypes than its own forget.
 _ACTIVATIONS = """
@@ -70,6 +69,9 @@ _PRELU = "pd_op.prelu"
 _LAYER_NORM = "pd_op.layer_norm"
 _POOL = "pd_op.pool2d"
 _SOFTPLUS = "pd_op.softplus"
+_SUM = "pd_op.sum"
+# Those of kernels of oneDNN, where these are more.
+_DTYPES = {_NEAREST: (*_ONEDNN, paddle.float16, *_BYTES)}
 # What their operands are safe from: of kernels of oneDNN one writes over what is divided.
 _KEEPS = KNOWN - set("divide divide_".split())
 _SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
@@ -93,11 +95,9 @@ def prepare(block, inputs, outputs=(), written_over=None):
     for op in block.ops:
         for at in misread(op):
             _read_plainly(op, at, plain)
-        if op.name() == "pd_op.if" and inputs and _is_constant(op.operand_source(0), {}):
-            _open(op, inputs[0])
-        elif op.name() in _QUANTISE and inputs and all(_is_constant(value, {}) for value in _given(op)):
-            _open_scale(op, inputs[0])
-        elif _has_no_kernel(op):
+        if inputs:
+            keep_from_folding(op, inputs[0])
+        if _has_no_kernel(op):
             # It is gone then, and has no blocks.
             _compute_in_doubles(op, outputs)
             continue
@@ -112,6 +112,12 @@ def prepare(block, inputs, outputs=(), written_over=None):
             continue
         elif op.name() == "pd_op.add" and op.result(0).dtype in _BYTES:
             _add_whole_numbers(op, outputs)
+            continue
+        elif op.name() == _SUM and op.operand_source(0).dtype in _ONEDNN and _makes_another_dtype(op):
+            _sum_of_another_dtype(op, outputs)
+            continue
+        elif op.name() in _WITHOUT_DIMS and not dims(_first_part(op)) and op.result(0).dtype in _ONEDNN:
+            _WITHOUT_DIMS[op.name()](op, outputs)
             continue
         elif op.id() in written_over or _is_joined(op):
             _keep_apart(op, outputs)
@@ -148,34 +154,6 @@ def _take_place(op, made, outputs):
     op.get_parent_block().remove_op(op)
 
 
-def _is_constant(value, known):
-    """Whether constant folding may compute it: it does not know that a branch has blocks, and fails."""
-    op = value.get_defining_op()
-    if op is None or op.name() == DATA:
-        return False
-    found = known.get(value.id)
-    if found is None:
-        known[value.id] = found = all(_is_constant(operand, known) for operand in op.operands_source())
-    return found
-
-
-def _open(branch, given):
-    """Makes the condition of a branch depend on an input."""
-    pir.set_insertion_point(branch)
-    condition = _C_ops.logical_and(branch.operand_source(0), _holds(given))
-    condition.stop_gradient = True
-    branch.operand(0).set_source(condition)
-
-
-def _open_scale(op, given):
-    """Makes the scale of a constant depend on an input: it is multiplied by 1."""
-    pir.set_insertion_point(op)
-    scale = op.operand_source(1)
-    opened = _C_ops.multiply(scale, _C_ops.cast(_holds(given), scale.dtype))
-    opened.stop_gradient = True
-    op.operand(1).set_source(opened)
-
-
 def _compute_in_doubles(op, outputs):
     """Computes in doubles what oneDNN's kernels fail in, end the process in, differ in, or read and
     write in where they may not.
@@ -186,7 +164,7 @@ def _compute_in_doubles(op, outputs):
     Those take no doubles, which hold what they are given.
     """
     result = op.result(0)
-    if result.dtype not in _ONEDNN:
+    if result.dtype not in _DTYPES.get(op.name(), _ONEDNN):
         return
     pir.set_insertion_point(op)
     given = op.operand_source(0)
@@ -293,6 +271,38 @@ def _add_whole_numbers(op, outputs):
     pir.set_insertion_point(op)
     left, right = (_C_ops.cast(value, paddle.int32) for value in op.operands_source())
     _take_place(op, _C_ops.cast(_C_ops.add(left, right), op.result(0).dtype), outputs)
+
+
+def _add_one_by_one(op, outputs):
+    first, *rest = _parts(op)
+    pir.set_insertion_point(op)
+    _take_place(op, functools.reduce(_C_ops.add, rest, first), outputs)
+
+
+def _reshape_to_one(op, outputs):
+    pir.set_insertion_point(op)
+    _take_place(op, _C_ops.reshape(op.operand_source(0), [1]), outputs)
+
+
+# Kernels of oneDNN that raise for a tensor without dims, and what takes their place.
+_WITHOUT_DIMS = {"pd_op.add_n": _add_one_by_one, "pd_op.flatten": _reshape_to_one}
+
+
+def _first_part(op):
+    """The first operand, or the first of the list that it is."""
+    value = op.operand_source(0)
+    return value if value.is_dense_tensor_type() else _parts(op)[0]
+
+
+def _makes_another_dtype(op):
+    return op.result(0).dtype != op.operand_source(0).dtype
+
+
+def _sum_of_another_dtype(op, outputs):
+    """The sum of what has the dtype of the result: the kernel of oneDNN makes one of the operand's."""
+    pir.set_insertion_point(op)
+    (given, axes), dtype = op.operands_source(), op.result(0).dtype
+    _take_place(op, _C_ops.sum(_C_ops.cast(given, dtype), axes, dtype, op.attrs()["keepdim"]), outputs)
 
 
 def _has_no_kernel(op):
@@ -448,16 +458,6 @@ def _read_plainly(op, at, copies):
         copies[value.id] = copy = _C_ops.assign(value)
         copy.stop_gradient = value.stop_gradient
     op.operand(at).set_source(copy)
-
-
-def _given(op):
-    return [value for value in op.operands_source() if value.initialized()]
-
-
-def _holds(given):
-    """True, which only the program knows."""
-    count = _C_ops.numel(given)
-    return _C_ops.greater_equal(count, _C_ops.full_like(count, 0, count.dtype, paddle.base.core.Place()))
 
 
 def _hand_over_plainly(block):

@@ -18,7 +18,7 @@ from paddle_sot_rs._paddle.gradients import double_backward, grad_reachability
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, blocks_of, gradients, takes_none_of_several, with_inner
 from paddle_sot_rs._paddle.gradients.backward_reads import read_back
 from paddle_sot_rs._paddle.gradients.grad_masks import gates_of
-from paddle_sot_rs._paddle.kernels import is_on_cpu, taken_from_onednn
+from paddle_sot_rs._paddle.kernels import is_on_cpu, without_kernel
 from paddle_sot_rs._paddle.passes import linears
 from paddle_sot_rs._paddle.passes.python_numbers import share
 from paddle_sot_rs._paddle.runnable import all_values, made_bytes, name_of, run_attributes, say_layout, unify_names
@@ -343,7 +343,7 @@ class _Compilation:
         self.start = self.forward_end + between
         if is_on_cpu():
             for op in with_inner(block.ops[self.start :]):
-                if (dtype := taken_from_onednn(op)) is not None:
+                if (dtype := without_kernel(op)) is not None:
                     raise NotImplementedError(f"{op.name()} of {dtype}, which a CPU has no kernel for")
 
     def by_operators(self):

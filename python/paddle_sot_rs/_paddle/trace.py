@@ -25,7 +25,7 @@ from paddle_sot_rs._paddle.open_dims import asked, correct
 from paddle_sot_rs._paddle.passes.python_numbers import DIMS, NO_CHOICE, of_numbers, read_dims
 from paddle_sot_rs._paddle.static_mode import Placing, Window
 from paddle_sot_rs._paddle.strides import mark_copies
-from paddle_sot_rs._paddle.value_patches import Value
+from paddle_sot_rs._paddle.value_patches import Value, dims
 
 # What a program is, around its block.
 _PROGRAM = "builtin.module"
@@ -390,8 +390,39 @@ def _values(result):
 
 
 _READ_DIMS = ("pd_op.broadcast_tensors", *DIMS)
+_RESHAPES = ("pd_op.reshape", "pd_op.reshape_")
 
 
 def _described(op):
     attributes = {name: repr(value) for name, value in op.attrs().items() if name not in NO_CHOICE}
+    if op.name() == "pd_op.full_int_array" and (reshapes := _reshapes_to(op.result(0))):
+        attributes["value"] = _Shape(op.attrs()["value"], reshapes)
     return op.name(), attributes, op.num_operands()
+
+
+def _reshapes_to(value):
+    """What is reshaped to a list of sizes; empty where something else reads it."""
+    users = value.all_used_ops()
+    reshape = all(op.name() in _RESHAPES and op.operand_source(1).is_same(value) for op in users)
+    return [op.operand_source(0) for op in users] if reshape else []
+
+
+class _Shape:
+    """The sizes of a reshape, for a comparison of those with open dims and with known ones.
+
+    A -1 is what the others leave. Where one dim alone is open, and none is 0, that is the size for any number of
+    elements.
+    """
+
+    def __init__(self, sizes, given):
+        self._sizes = sizes
+        known = [sizes, *map(dims, given)]
+        self._leaves = all(of.count(-1) == 1 and 0 not in of for of in known)
+
+    def __eq__(self, other):
+        pairs = zip(self._sizes, other._sizes, strict=False)
+        alike = (one == size or (self._leaves and one == -1) for one, size in pairs)
+        return len(self._sizes) == len(other._sizes) and all(alike)
+
+    def __hash__(self):
+        return len(self._sizes)

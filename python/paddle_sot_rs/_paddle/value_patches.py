@@ -251,6 +251,23 @@ def _shape(self):
     return shape
 
 
+class _Items:
+    """The items of a tensor, one after the other until that raises: what Python makes of a Value."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __getitem__(self, at):
+        return self._value[at]
+
+
+def _iter(self):
+    # Any place of an open dim is one of the program: there would be no end.
+    if dims(self)[:1] == [-1]:
+        raise NotImplementedError("a function of Paddle's that goes through a tensor of open length")
+    return iter(_Items(self))
+
+
 _INTEGERS = (paddle.bool, paddle.uint8, paddle.int8, paddle.int16, paddle.int32, paddle.int64)
 # Of which there is a power by a number.
 _WITH_POWERS = (paddle.int32, paddle.int64)
@@ -265,14 +282,19 @@ AS_EAGER = {
     "__floordiv__": _floor_divide,
     "__rfloordiv__": _reversed_floor_divide,
     "__pos__": _positive,
+    "__iter__": _iter,
     "detach": _detach,
     "shape": property(_shape),
     # Paddle's warns that it says nothing.
     "place": property(lambda self: None),
 }
-AS_STATIC = {name: getattr(Value, name) for name in AS_EAGER if hasattr(Value, name)}
+# None for what a Value does not have.
+AS_STATIC = {name: getattr(Value, name, None) for name in AS_EAGER}
 
 
 def become(names):
     for name, function in names.items():
-        setattr(Value, name, function)
+        if function is not None:
+            setattr(Value, name, function)
+        elif hasattr(Value, name):
+            delattr(Value, name)

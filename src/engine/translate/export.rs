@@ -89,14 +89,13 @@ pub(super) struct Whole<'py> {
 }
 
 /// Captures a function as one graph. `names` are those of the tensors among its arguments, by
-/// address; `gives_dims` asks for numbers of open dims among its results.
+/// address.
 pub(super) fn whole<'py>(
     py: Python<'py>,
     of: &Translated,
     bound: &[Bound<'_, PyAny>],
     wanted: &DynamicTensors,
     names: FxHashMap<usize, String>,
-    gives_dims: bool,
 ) -> Result<Whole<'py>, Break> {
     let (state, backend) = prepare(py, of)?;
     let mut varies = Varies {
@@ -135,7 +134,7 @@ pub(super) fn whole<'py>(
         Outcome::Break(at) => return Err(at.reason),
     };
     let mut outputs = Vec::new();
-    flatten(&mut tracer, result, (&mut outputs, gives_dims), 0)?;
+    flatten(&mut tracer, result, &mut outputs, 0)?;
     if outputs.is_empty() {
         return Err(Break::new(
             BreakKind::UnsupportedOperation,
@@ -181,7 +180,7 @@ fn export(
         tracer,
         outputs,
         backend,
-    } = whole(py, of, bound, &wanted, names, true)?;
+    } = whole(py, of, bound, &wanted, names)?;
     let (mut sir, graph_inputs, session) = tracer.graph.into_parts();
     sir.inputs = graph_inputs.iter().map(|input| input.symbol).collect();
     sir.outputs = outputs;
@@ -216,15 +215,13 @@ const DEEP: usize = 64;
 fn flatten(
     t: &mut Tracer<'_>,
     id: VarId,
-    (outputs, gives_dims): (&mut Vec<SymbolId>, bool),
+    outputs: &mut Vec<SymbolId>,
     depth: usize,
 ) -> Result<(), Break> {
-    if gives_dims {
-        // One that no program computes is no output.
-        if let Ok(Some(symbol)) = arguments::dims_as_result(t, id) {
-            outputs.push(symbol);
-            return Ok(());
-        }
+    // One that no program computes is no output.
+    if let Ok(Some(symbol)) = arguments::dims_as_result(t, id) {
+        outputs.push(symbol);
+        return Ok(());
     }
     let items = match protocol::exports(t, id)? {
         Exports::Output(symbol) => {
@@ -241,7 +238,7 @@ fn flatten(
         ));
     }
     for item in items {
-        flatten(t, item, (outputs, gives_dims), depth + 1)?;
+        flatten(t, item, outputs, depth + 1)?;
     }
     Ok(())
 }

@@ -96,18 +96,21 @@ impl Translated {
 
 /// What a call would change, for a message; `None` where there is nothing to see of it.
 ///
-/// Managers of the grad mode that exist note the mode that they leave, and `auto_cast` warns where
-/// it casts nothing.
+/// Managers of the grad mode that exist note the mode that they leave, `auto_cast` warns where it
+/// casts nothing, and a new layer (`nn.Softmax()(x)`, `self.blocks[:2]`) takes a name.
 fn changed(t: &Tracer<'_>) -> Option<String> {
-    let warns = |id: &VarId| {
+    let is_unseen = |id: &VarId| {
         let kind = t.vars.kind(*id);
-        matches!(kind, Kind::Context(ContextVar::AutoCast { .. }))
+        matches!(
+            kind,
+            Kind::Context(ContextVar::AutoCast { .. }) | Kind::Layer(_) | Kind::Layers { .. }
+        )
     };
     let in_front = &t.graph.in_front;
     if !in_front.flags.is_empty() || !in_front.seeds.is_empty() {
         return Some(String::new());
     }
-    if !t.global_writes.is_empty() || !t.left_behind.iter().all(warns) {
+    if !t.global_writes.is_empty() || !t.left_behind.iter().all(is_unseen) {
         return Some(String::new());
     }
     for id in t.vars.mutated() {
@@ -138,7 +141,7 @@ fn freeze(
         tracer,
         outputs,
         backend,
-    } = whole(py, of, bound, &wanted, FxHashMap::default(), false)?;
+    } = whole(py, of, bound, &wanted, FxHashMap::default())?;
     if let Some(changed) = changed(&tracer) {
         return Err(Break::new(
             BreakKind::UnsupportedOperation,

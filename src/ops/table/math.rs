@@ -52,7 +52,7 @@ pub(super) const ROWS: Rows = &[
             ProgramCall,
         ],
     ),
-    ("addmm", &[ForgetsResult, InPlace]),
+    ("addmm", &[ForgetsResult, InPlace, KeepsDoubles]),
     ("all", &[NeverFails, Shape(Reduced)]),
     ("amax", &[NeverFails, Shape(Reduced)]),
     ("amin", &[NeverFails, Shape(Reduced)]),
@@ -350,7 +350,7 @@ pub(super) const ROWS: Rows = &[
             Shape(Broadcast),
         ],
     ),
-    ("renorm", &[ForgetsResult, InPlaceCopies]),
+    ("renorm", &[ForgetsResult, InPlaceCopies, KeepsDoubles]),
     (
         "__rmul__",
         &[ForgetsResult, ForgetsBesideNumber, Shape(Broadcast)],
@@ -434,7 +434,7 @@ pub(super) const ROWS: Rows = &[
     ("tan", &[ForgetsResult, InPlaceCopies, Shape(Same)]),
     (
         "thresholded_relu",
-        &[ForgetsResult, InPlaceCopies, Shape(Same)],
+        &[ForgetsResult, InPlaceCopies, Shape(Same), KeepsDoubles],
     ),
     (
         "tile",

@@ -38,7 +38,7 @@ pub(super) const ROWS: Rows = &[
     ("random_routing_", &[Draws]),
     ("randperm", &[Draws]),
     ("reshape_", &[ProgramShares]),
-    ("rrelu", &[Draws]),
+    ("rrelu", &[Draws, KeepsDoubles]),
     ("shape", &[ProgramShares]),
     ("share_data_", &[ProgramShares]),
     ("shuffle_batch", &[Draws]),

@@ -27,5 +27,5 @@ pub(super) const ROWS: Rows = &[
     ("sgn", &[Shape(Same)]),
     ("signbit", &[Shape(Same)]),
     ("sinc", &[Shape(Same)]),
-    ("stanh", &[Shape(Same)]),
+    ("stanh", &[Shape(Same), KeepsDoubles]),
 ];

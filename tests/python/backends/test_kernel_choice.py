@@ -102,3 +102,32 @@ def test_onednn_has_more_kernels_for_few_dtypes_alone():
     kernels = sys.modules["paddle_sot_rs._paddle.kernels"]
     more = {dtype for dtypes in kernels.only_in_onednn().values() for dtype in dtypes}
     assert more == {str(dtype).removeprefix("paddle.") for dtype in kernels.MORE_IN_ONEDNN}
+
+
+VIEWS = {
+    "flatten": (lambda x: x.flatten(), ["float16", "complex64"]),
+    "unsqueeze": (lambda x: x.unsqueeze(0), ["float16"]),
+    "diagonal": (lambda x: x.diagonal(), ["float16", "bfloat16", "uint8", "int16"]),
+    "unbind": (lambda x: x.unbind()[1], ["uint8", "int8", "int16"]),
+}
+
+
+@pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name, (_, dtypes) in VIEWS.items() for dtype in dtypes])
+def test_what_eager_mode_makes_views_of_alone_breaks_the_graph(name, dtype):
+    """A program copies, and has no kernel for that: it raised in each call, and ran again."""
+    function = VIEWS[name][0]
+    static = sot.to_static(lambda x: function(x) * 1, min_graph_size=0)
+    x = paddle.arange(16, dtype="float32").reshape([4, 4]).astype(dtype)
+    for _ in range(3):
+        assert str(static(x).numpy()) == str((function(x) * 1).numpy())
+    record = sot.stats(static)
+    assert {it.id for it in record.graph_breaks} == {"PSR0207"}
+    assert not record.fallbacks
+
+
+def test_few_dtypes_have_views_alone():
+    sot.to_static(lambda x: x + 1)(paddle.ones([2]))
+    kernels = sys.modules["paddle_sot_rs._paddle.kernels"]
+    viewed = {dtype for dtypes in kernels.only_by_strides().values() for dtype in dtypes}
+    known = {str(dtype).removeprefix("paddle.") for dtype in kernels.RARE}
+    assert {dtype for dtype in viewed if not dtype.startswith("float8")} <= known

@@ -13,7 +13,6 @@ REFUSED = {
         ("split", "split by halves", "topk", "topk of half", "gather of columns", "gather of columns from the end"),
         "Paddle infers no dims of it",
     ),
-    "crop": "Paddle's operator takes sizes of one dtype",
     "eye": "a size of 0 is not looked at",
     "filtered_dims": "a list whose length a dim decides",
     **dict.fromkeys(("text_as_a_key", "key_of_a_dict", "set_of_dims"), "a text or a dim as a key"),

@@ -54,11 +54,40 @@ def powers_of_numbers(x):
     return 2**x, 0.3 ** x.abs(), 3 ** (x.detach() * 2).astype("int64").abs()
 
 
+def normed_by_neighbours(x):
+    """Paddle reshapes to a list with the batch in it."""
+    return F.local_response_norm(x, 3), F.local_response_norm(x.flatten(2), 2)
+
+
+def larger_by_one(x):
+    """Paddle adds the padding of the output to the -1 of an open dim."""
+    weight, bias = paddle.linspace(-1, 1, 8).reshape([2, 1, 2, 2]), paddle.to_tensor([0.5])
+    made = F.conv2d_transpose(x, weight, bias, stride=2, output_padding=1)
+    return made, F.conv1d_transpose(x[:, :, 0], weight[:, :, 0], bias, stride=2, output_padding=1)
+
+
+def sampled(x):
+    """Paddle takes a grid of numbers of the graph for one of volumes."""
+    turns = (x.mean([1, 2, 3]) * 0.1).reshape([-1, 1, 1]) + paddle.to_tensor([[[1.0, 0.0, 0.1], [0.0, 1.0, 0.0]]])
+    grid = F.affine_grid(turns, [x.shape[0], 2, 3, 4], align_corners=False)
+    return F.grid_sample(x, grid, align_corners=False), F.affine_grid(turns, x.shape, align_corners=False)
+
+
+def cropped(x):
+    """Numbers of the graph beside those of the function."""
+    rows, columns = x.shape[0], x.shape[1]
+    return paddle.crop(x, [rows, columns - 1], [0, 1]), paddle.crop(x, shape=[-1, 1], offsets=[0, columns - 1])
+
+
 FUNCTIONS = [
     *(product_with_one_matrix, lower_triangle, triangle_of_a_batch, hidden_rows, pooled_to_its_width, unshuffled),
-    *(taken_along, powers_of_numbers),
+    *(taken_along, powers_of_numbers, normed_by_neighbours, larger_by_one, sampled, cropped),
 ]
 SPECS = {
+    cropped: ([None, None], [[2, 3], [1, 2], [5, 4]]),
+    normed_by_neighbours: ([None, 4, 3, 3], [[2, 4, 3, 3], [1, 4, 3, 3], [5, 4, 3, 3]]),
+    larger_by_one: ([None, 2, None, None], [[2, 2, 3, 4], [1, 2, 1, 1], [3, 2, 5, 2]]),
+    sampled: ([None, 2, None, None], [[2, 2, 3, 4], [3, 2, 2, 2], [1, 2, 5, 3]]),
     product_with_one_matrix: ([None, 5, 3], [[2, 5, 3], [1, 5, 3], [7, 5, 3]]),
     lower_triangle: ([None, None], [[2, 3], [1, 1], [4, 2], [3, 6]]),
     triangle_of_a_batch: ([None, 4, None], [[2, 4, 5], [1, 4, 1], [5, 4, 3]]),
@@ -151,3 +180,43 @@ def test_files_take_no_rows(name, tmp_path):
         x = paddle.arange(shape[0] * shape[1], dtype="float32").reshape(shape) - 2
         assert loaded(x).numpy().tobytes() == function(x).numpy().tobytes()
         assert loaded(x).shape == function(x).shape
+
+
+@pytest.mark.parametrize("function", [paddle.column_stack, paddle.dstack], ids=lambda f: f.__name__)
+def test_functions_that_go_through_a_tensor_of_open_length(function, tmp_path):
+    """Of an open dim there was always one place more, without end."""
+    static = sot.to_static(lambda x: function(x), min_graph_size=0)
+    for rows in (2, 4, 3):
+        x = numbers([rows, 3])
+        assert (static(x) == function(x)).all()
+    with pytest.raises(sot.GraphBreakError, match="open length"):
+        sot.save(lambda x: function(x), str(tmp_path / "m"), input_spec=[InputSpec([None, 3], "float32", "x")])
+    assert not hasattr(paddle.pir.Value, "__iter__")
+
+
+SIZED = {
+    **WITHOUT_ROWS,
+    "of sizes": lambda x: F.interpolate(x[None, None], size=[x.shape[0] + 2, x.shape[1] + 3], mode="nearest"),
+    "batch of sizes": lambda x: F.interpolate(x[:, None, None], size=[2, x.shape[1] * 2 + 1], mode="bilinear"),
+    "variance": lambda x: x.unsqueeze(-1).var(-1, unbiased=False),
+    "neighbours": lambda x: F.local_response_norm(x[:, :, None], 2) if x.shape[1] else x,
+    "sum": lambda x: x.sum(1, dtype="float64") + 1,
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_calls_take_no_rows_beside_open_dims(name):
+    """Kernels that have nothing to do leave open dims at -1."""
+    function = SIZED[name]
+    static = sot.to_static(function, min_graph_size=0)
+
+    def tried(run, x):
+        try:
+            made = run(x)
+        except ValueError:
+            return ValueError
+        return made.shape, made.dtype, made.numpy().tobytes()
+
+    for shape in ([2, 3], [4, 5], [3, 6], [0, 3], [0, 5], [0, 7], [3, 0], [5, 0], [4, 4]):
+        x = paddle.arange(shape[0] * shape[1], dtype="float32").reshape(shape) - 2
+        assert tried(static, x) == tried(function, x)

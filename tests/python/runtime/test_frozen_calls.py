@@ -306,3 +306,49 @@ def test_functions_that_take_no_size_say_what_they_raise():
         sot.freeze(lambda x: paddle.concat([x, x[:, 1:]], 0) + x[:, :2], [(InputSpec([2, None], "float32"),)])
     with pytest.raises(ValueError, match="index"):
         sot.freeze(lambda x: x[paddle.full([1], 10**6, "int64")], [(InputSpec([None, 3], "float32"),)])
+
+
+def test_layers_that_the_function_makes():
+    """A new layer takes a name, which nobody sees."""
+
+    class Blocks(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.LayerList([nn.Linear(4, 4) for _ in range(3)])
+
+        def forward(self, x):
+            for block in self.blocks[:2]:
+                x = nn.GELU()(block(x))
+            return nn.Softmax(axis=-1)(nn.Flatten()(x))
+
+    net = Blocks()
+    net.eval()
+    for backend in ("onednn", "paddle"):
+        frozen = sot.freeze(net, [(InputSpec([None, 4], "float32"),)], backend=backend)
+        for rows in (2, 3):
+            x = tensor(rows, 4)
+            np.testing.assert_allclose(frozen(x).numpy(), net(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
+OF_DIMS = {
+    "dim": lambda x: (x * 2, x.shape[0]),
+    "number of rows": lambda x: {"rows": x, "count": len(x)},
+    "in a list": lambda x: [x, [x.shape[0], x.shape[1]]],
+    "computed": lambda x: (x * 2, x.shape[0] // 2),
+}
+
+
+@pytest.mark.parametrize("name", OF_DIMS)
+def test_numbers_of_open_dims_are_no_constants(name):
+    """Each call gave the one of the example."""
+    function = OF_DIMS[name]
+    with pytest.raises(TypeError, match="depend on open dims"):
+        sot.freeze(function, [(InputSpec([None, 3], "float32"),)], backend="paddle")
+    frozen = sot.freeze(function, [(InputSpec([2, 3], "float32"),)], backend="paddle")
+    for rows in (2, 3):
+        found, expected = (paddle.utils.flatten(run(tensor(rows, 3))) for run in (frozen, function))
+        assert [type(it) for it in found] == [type(it) for it in expected]
+        assert all(
+            (one == other).all() if isinstance(one, paddle.Tensor) else one == other
+            for one, other in zip(found, expected, strict=True)
+        )

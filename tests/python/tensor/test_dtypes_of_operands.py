@@ -5,6 +5,7 @@ import paddle
 import paddle_sot_rs as sot
 import pytest
 from harness import apart, check
+from paddle.nn import functional as F
 
 # What Paddle computes does not depend on the version of Python.
 pytestmark = pytest.mark.default_python
@@ -109,3 +110,58 @@ def test_clip_of_bfloat16_raises():
     translated = sot.to_static(lambda x: (x * 2).clip(3, 1), min_graph_size=0)
     with pytest.raises(RuntimeError, match="bfloat16"):
         translated(paddle.ones([3, 4]).astype("bfloat16"))
+
+
+def test_bools_that_have_a_name_say_how():
+    """A bool as the other operand of one of bools is left to eager mode."""
+
+    def function(mask):
+        return mask.any(1, keepdim=True), mask.sum(1, keepdim=True), paddle.all(mask, -1, keepdim=True)
+
+    static = sot.to_static(function, min_graph_size=0)
+    mask = paddle.to_tensor([[True, False], [False, False]])
+    for one, other in zip(static(mask), function(mask), strict=True):
+        assert one.dtype == other.dtype
+        assert (one == other).all()
+    assert not sot.stats(static).graph_breaks
+
+
+SLOPES = {
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+    "elu": lambda x: F.elu(x, 0.3),
+    "celu": lambda x: F.celu(x, 0.7),
+    "softplus": lambda x: F.softplus(x, 1.1, 3.3),
+    "hardtanh": lambda x: F.hardtanh(x, -0.1, 0.3),
+    "hardshrink": lambda x: F.hardshrink(x, 0.1),
+    "softshrink": lambda x: F.softshrink(x, 0.1),
+    "thresholded_relu": lambda x: F.thresholded_relu(x, 0.1),
+    "normalize": lambda x: F.normalize(x, 2, 1, 0.3),
+    "hardsigmoid": lambda x: F.hardsigmoid(x, 0.3, 0.1),
+    "selu": lambda x: F.selu(x, 1.07, 1.7),
+    "stanh": lambda x: paddle.stanh(x, 0.67, 1.7),
+    "rrelu": lambda x: F.rrelu(x, 0.1, 0.3, training=False),
+    "label_smooth": lambda x: F.label_smooth(x, None, 0.1),
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x * 2, "none", 0.3),
+    "renorm": lambda x: paddle.renorm(x, 2.3, 0, 0.3),
+    "group_norm": lambda x: F.group_norm(x, 2, 0.3),
+    "instance_norm": lambda x: F.instance_norm(x.unsqueeze(1), None, None, None, None, True, 0.9, 0.3),
+    "batch_norm": lambda x: F.batch_norm(
+        x, paddle.zeros([4], "float64"), paddle.ones([4], "float64"), None, None, False, 0.7, 0.3
+    ),
+    "addmm": lambda x: paddle.addmm(x @ x.T, x, x.T, 0.3, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_numbers_of_activations_of_doubles_are_doubles(name):
+    function = SLOPES[name]
+    static = sot.to_static(function, min_graph_size=0)
+    ours, theirs = (paddle.linspace(-2, 2, 12, "float64").reshape([3, 4]) for _ in range(2))
+    for x, run in ((ours, static), (theirs, function)):
+        x.stop_gradient = False
+        y = run(x)
+        (y * y).sum().backward()
+        x.result = y
+    assert ours.result.numpy().tobytes() == theirs.result.numpy().tobytes()
+    assert ours.grad.numpy().tobytes() == theirs.grad.numpy().tobytes()
+    assert not sot.stats(static).graph_breaks

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use paddle_sot_backend::graph::{Arg, DType, StatementIr};
-use paddle_sot_backend::ops::FULL;
+use paddle_sot_backend::ops::{FULL, Fact, knows};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
@@ -35,7 +35,9 @@ fn number_differs(
         };
         let value = value.bind(py);
         if value.is_exact_instance_of::<PyBool>() {
-            return args.len() == 2
+            // One with a name says how: `keepdim`, `transpose_y`.
+            return at < args.len()
+                && args.len() == 2
                 && dtypes()
                     .any(|dtype| matches!(dtype, DType::Bool | DType::Float16 | DType::BFloat16));
         }
@@ -48,7 +50,10 @@ fn number_differs(
             if name == "full_like" && value.is_finite() && value.abs() > f64::from(f32::MAX) {
                 return true;
             }
-            return rounds && at < args.len() && dtypes().any(wide);
+            return rounds
+                && at < args.len()
+                && dtypes().any(wide)
+                && !knows(name, Fact::KeepsDoubles);
         }
         if !value.is_exact_instance_of::<PyInt>() {
             return false;

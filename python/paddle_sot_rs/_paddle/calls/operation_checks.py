@@ -8,7 +8,7 @@ import paddle
 from paddle_sot_rs._graph.quantisers import AS_EAGER
 from paddle_sot_rs._paddle.gradients.backward import REGIONS
 from paddle_sot_rs._paddle.gradients.stop_gradients import TRANSPARENT, differentiable
-from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, taken_from_onednn
+from paddle_sot_rs._paddle.kernels import is_on_cpu, mixed, operands, without_kernel
 from paddle_sot_rs._paddle.value_patches import dims
 
 _PRODUCTS = frozenset(("pd_op.matmul", "pd_op.linear_v2", "pd_op.fused_gemm_epilogue"))
@@ -102,7 +102,7 @@ def _refuse_other_kernels(operations):
     for op in operations:
         if op.name().removesuffix("_") in _OTHER_KERNELS and not op.has_attr(AS_EAGER):
             raise NotImplementedError(f"{op.name()} of a program, where eager mode runs another kernel")
-        if is_on_cpu() and (dtype := taken_from_onednn(op)) is not None:
+        if is_on_cpu() and (dtype := without_kernel(op)) is not None:
             raise TypeError(f"{op.name()} of {dtype}, which a CPU has no kernel for")
         if op.num_regions() or op.name() in (*REGIONS, *TRANSPARENT):
             continue
