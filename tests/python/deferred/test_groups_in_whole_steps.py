@@ -181,8 +181,9 @@ def test_a_rate_that_is_no_float():
 
     answers, translated = run(step, perceptron, grouped("AdamW"), between=between)
     assert answers[0] == answers[1]
-    # Those in front of it; another translation breaks at a step with code of the user's.
-    assert sot.stats(translated).whole_steps == 2
+    # Those in front of it, and the second one behind it; another translation breaks at a step with
+    # code of the user's.
+    assert sot.stats(translated).whole_steps == 3
 
 
 @pytest.mark.parametrize("kind", [nn.ClipGradByNorm, nn.ClipGradByValue])
