@@ -81,11 +81,12 @@ impl Cutter<'_> {
             }
         }
         chaining.hand_to_layers()?;
-        let chained = chaining.finish(&of);
-        Ok(chained.map(|mut chained| {
-            self.stop_dead_ends(&mut chained.parts);
-            chained
-        }))
+        let Some((mut chained, numbers)) = chaining.finish(&of) else {
+            return Ok(None);
+        };
+        self.stop_dead_ends(&mut chained.parts);
+        self.ask_sums(&mut chained.parts, &of, (&chained.sir, &numbers));
+        Ok(Some(chained))
     }
 
     /// Which symbols a piece may hand on.
@@ -258,8 +259,8 @@ impl Chaining<'_> {
     }
 
     /// The pieces, with what they hand on in front of them, or behind what makes it: there the
-    /// program begins to go back.
-    fn finish(mut self, of: &[usize]) -> Option<Chained> {
+    /// program begins to go back. With them the new number of each statement.
+    fn finish(mut self, of: &[usize]) -> Option<(Chained, Vec<usize>)> {
         let made_by = self.sir.producers();
         let statements = std::mem::take(&mut self.sir.statements);
         let mut taken = std::mem::take(&mut self.taken).into_iter();
@@ -316,10 +317,8 @@ impl Chaining<'_> {
             part.chained
                 .extend(handed_on.map(|handed_on| (handed_on, link.taken)));
         }
-        Some(Chained {
-            sir: self.sir,
-            parts,
-        })
+        let sir = self.sir;
+        Some((Chained { sir, parts }, numbers))
     }
 }
 
@@ -343,7 +342,8 @@ impl Makers {
 }
 
 impl Part {
-    /// Has its program add what these statements of the whole give to this symbol in their order.
+    /// Has its program add what these statements of the whole give to this symbol in their order,
+    /// if none is asked for yet.
     pub(super) fn ask_sum(
         &mut self,
         whole: &StatementIr,
@@ -352,6 +352,9 @@ impl Part {
         statements: &[usize],
     ) -> Option<()> {
         let own = self.own_symbol(whole, producer, id)?;
+        if self.sums.iter().any(|(asked, _)| *asked == own) {
+            return Some(());
+        }
         let place = |at: &usize| self.statements.iter().position(|own| own == at);
         let order: Option<Vec<usize>> = statements.iter().map(place).collect();
         self.sums.push((own, order?));

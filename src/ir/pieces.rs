@@ -42,7 +42,7 @@ pub struct Cutter<'a> {
     /// Whether gradients may be asked for.
     pub(super) trains: bool,
     /// In which order eager mode adds them, if somebody knows.
-    pub(super) arrivals: Option<Arrivals>,
+    pub arrivals: Option<Arrivals>,
 }
 
 /// The uses of a tensor in one piece: its statements, in the order in which eager mode adds their
@@ -58,20 +58,39 @@ impl Cutter<'_> {
         operations * self.sir.statements.len() / self.operations
     }
 
+    /// Whether it has to be known in which order eager mode adds gradients: where pieces share
+    /// tensors, or get gradients at several places. What hangs on one goes back in one order.
+    pub fn asks_order(&self) -> bool {
+        let Some(of) = self.of(Sharing::No).filter(|_| self.trains) else {
+            return self.trains;
+        };
+        let mut given = vec![0_usize; of.len()];
+        let lives = self.places.lives.iter().enumerate();
+        for (id, life) in lives.filter(|(_, life)| life.carries) {
+            let Some(made) = life.made else {
+                continue;
+            };
+            let is_taken = life.last.is_some_and(|last| of[last] != of[made]);
+            given[of[made]] +=
+                usize::from(is_taken || self.sir.outputs.contains(&SymbolId(id as u32)));
+        }
+        self.is_long(&of) || given.iter().any(|given| *given > 1)
+    }
+
+    /// Whether one of these pieces is long itself.
+    fn is_long(&self, of: &[usize]) -> bool {
+        let mut pieces = of.chunk_by(|one, next| one == next);
+        pieces.any(|piece| piece.len() > self.count(LONG))
+    }
+
     /// The pieces, in order, and whether one of them is long itself: others might be shorter that
     /// share tensors. `None`: it is one program, or they have to share some.
     pub fn pieces(&self, py: Python<'_>) -> Option<(Vec<Part>, bool)> {
         let of = self.of(Sharing::No).filter(|of| self.adds_in_order(of))?;
         let mut parts = self.cut_into(py, &of)?;
-        let sums = self.arrivals.iter().flat_map(|arrivals| &arrivals.sums);
-        for (id, made) in sums.filter(|(_, made)| made.len() > 2) {
-            for uses in self.uses_in_pieces(&of, made).into_iter().flatten() {
-                parts[uses.piece].ask_sum(self.sir, &self.producer, *id, &uses.statements);
-            }
-        }
-        let longest = parts.iter().map(|part| part.statements.len()).max();
-        let is_long = longest.is_some_and(|longest| longest > self.count(LONG));
-        Some((parts, is_long))
+        let numbers: Vec<usize> = (0..of.len()).collect();
+        self.ask_sums(&mut parts, &of, (self.sir, &numbers));
+        Some((parts, self.is_long(&of)))
     }
 
     /// The pieces of a graph that is very long, each of which uses once what it shares. Where they
@@ -125,6 +144,25 @@ impl Cutter<'_> {
         Some(all)
     }
 
+    /// Has the program of each piece add up in eager mode's order. `whole` is what they are pieces
+    /// of, with its number for each statement.
+    pub(super) fn ask_sums(
+        &self,
+        parts: &mut [Part],
+        of: &[usize],
+        (whole, numbers): (&StatementIr, &[usize]),
+    ) {
+        let producer = whole.producers();
+        let sums = self.arrivals.iter().flat_map(|arrivals| &arrivals.sums);
+        for (id, made) in sums.filter(|(_, made)| made.len() > 2) {
+            for uses in self.uses_in_pieces(of, made).into_iter().flatten() {
+                let statements: Vec<usize> =
+                    uses.statements.iter().map(|at| numbers[*at]).collect();
+                parts[uses.piece].ask_sum(whole, &producer, *id, &statements);
+            }
+        }
+    }
+
     fn cut_into(&self, py: Python<'_>, of: &[usize]) -> Option<Vec<Part>> {
         let alone = vec![false; self.sir.statements.len()];
         let plan = Plan {
@@ -142,11 +180,10 @@ impl Cutter<'_> {
     /// Has pieces hand on without gradients what none comes back to: an operation in front of it
     /// gets no gradient at all in eager mode, and zeros from a program.
     pub(super) fn stop_dead_ends(&self, parts: &mut [Part]) {
+        // What stands for another tensor is none of these.
         let is_dead = |id: &SymbolId| {
             let life = self.places.lives.get(id.0 as usize);
-            self.sir.symbols.len() > id.0 as usize
-                && self.sir.carries_gradient(*id)
-                && life.is_some_and(|life| !life.carries)
+            life.is_some_and(|life| !life.carries && self.sir.carries_gradient(*id))
         };
         for part in parts.iter_mut().filter(|_| self.trains) {
             for at in 0..part.outputs.len() {
@@ -177,37 +214,33 @@ impl Cutter<'_> {
 
 impl StatementIr {
     /// How a graph of so many operations is cut up. `examples` are the tensors among its inputs,
-    /// and `trains` is whether gradients may be asked for: in which order eager mode adds those
-    /// `arrivals` says. `None`: it is one program.
-    ///
-    /// # Errors
-    /// What `arrivals` raises.
+    /// and `trains` is whether gradients may be asked for. `None`: it is one program.
     pub fn cutter(
         &self,
         py: Python<'_>,
         operations: usize,
-        (examples, trains): (&[Obj], bool),
-        arrivals: impl FnOnce() -> PyResult<Option<Arrivals>>,
-    ) -> PyResult<Option<Cutter<'_>>> {
+        examples: &[Obj],
+        trains: bool,
+    ) -> Option<Cutter<'_>> {
         let is_whole = self.has_regions()
             || self.makes_gradients(py)
             || self.statements.iter().any(|it| it.alone);
         // Where a statement changes its argument, who else has it may be in another piece.
         if operations <= REPEATED || is_whole || self.order(py).is_none() {
-            return Ok(None);
+            return None;
         }
         let producer = self.producers();
         let places = self.places_between(py, &producer, examples, trains);
         let rounds = self.kinds(py).and_then(|kinds| Rounds::of(&kinds));
-        Ok(Some(Cutter {
+        Some(Cutter {
             sir: self,
             producer,
             places,
             rounds,
             operations,
             trains,
-            arrivals: if trains { arrivals()? } else { None },
-        }))
+            arrivals: None,
+        })
     }
 
     fn places_between(

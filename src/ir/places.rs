@@ -169,13 +169,19 @@ impl Places {
         let together = (least..=2 * least).filter(|together| rounds / together >= WORTH);
         let together = together.min_by_key(|together| together + rounds % together)?;
         let (start, size) = (start + rounds % together * each, together * each);
+        // What is in front of the rounds and runs call by call goes back in the order in which they
+        // give their gradients, not in eager mode's.
+        let is_joined = matches!(sharing, Sharing::Chained(_)) && start < size;
         let mut of = vec![0; start];
-        let mut piece = usize::from(start > 0);
+        let mut piece = usize::from(start > 0 && !is_joined);
         for number in 0..rounds / together {
-            let start = start + number * size;
-            let end = start + size;
+            let end = start + (number + 1) * size;
+            let start = match is_joined && number == 0 {
+                true => 0,
+                false => end - size,
+            };
             let is_end = end == self.taken.len();
-            if !is_end && self.end(start, Sizes::just(size), sharing) != end {
+            if !is_end && self.end(start, Sizes::just(end - start), sharing) != end {
                 return None;
             }
             of.resize(end, piece);
@@ -183,7 +189,7 @@ impl Places {
         }
         let rest = self.taken.len() - of.len();
         of.resize(self.taken.len(), piece);
-        let is_open = start > 0 && self.end(0, Sizes::just(start), sharing) != start;
+        let is_open = start > 0 && !is_joined && self.end(0, Sizes::just(start), sharing) != start;
         (!is_open && start.max(rest) <= limit).then_some(of)
     }
 

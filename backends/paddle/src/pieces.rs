@@ -21,11 +21,13 @@ pub fn compile_pieces(
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let sir = Arc::clone(&request.sir);
     let operations = request.session.operations(sir.statements.len());
-    let given = (&request.example_inputs[..], request.grad_enabled);
-    let arrivals = || request.session.arrivals(py, &sir);
-    let Some(cutter) = sir.cutter(py, operations, given, arrivals)? else {
+    let (examples, trains) = (&request.example_inputs, request.grad_enabled);
+    let Some(mut cutter) = sir.cutter(py, operations, examples, trains) else {
         return compile_one(py, request, compiler, Role::default());
     };
+    if cutter.asks_order() {
+        cutter.arrivals = request.session.arrivals(py, &sir)?;
+    }
     let pieces = cutter.pieces(py);
     let is_short = pieces.as_ref().is_some_and(|(_, is_long)| !is_long);
     let mut pieces = pieces.map(|(parts, _)| parts);
