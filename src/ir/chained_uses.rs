@@ -125,7 +125,7 @@ impl Cutter<'_> {
     ) -> Option<Vec<(SymbolId, Vec<Uses>)>> {
         let mut takers: FxHashMap<SymbolId, Vec<usize>> = FxHashMap::default();
         for (taken, piece) in self.taken().iter().zip(of) {
-            for id in taken.iter().filter(|id| self.sir.carries_gradient(**id)) {
+            for id in taken.iter().filter(|id| self.carries(**id)) {
                 let pieces = takers.entry(*id).or_default();
                 if pieces.last() != Some(piece) {
                     pieces.push(*piece);
@@ -140,11 +140,19 @@ impl Cutter<'_> {
             arrivals.sums.iter().map(|(id, made)| (*id, made)).collect();
         let mut found: Vec<(SymbolId, Vec<Uses>)> = Vec::with_capacity(takers.len());
         for (id, pieces) in takers {
-            let mut all = self.uses_in_pieces(of, sums.get(&id)?)?;
-            all.reverse();
-            // Each piece once, in order, and no other takes it.
-            let by_pieces: Vec<usize> = all.iter().map(|uses| uses.piece).collect();
-            if by_pieces != pieces {
+            let mut uses = self.uses_in_pieces(of, sums.get(&id)?)?;
+            let last = uses.first().map(|uses| uses.piece);
+            // One that gives it no gradient hands it on all the same.
+            let mut all: Vec<Uses> = Vec::with_capacity(pieces.len());
+            for piece in &pieces {
+                let is_next = uses.last().is_some_and(|uses| uses.piece == *piece);
+                let next = if is_next { uses.pop() } else { None };
+                all.push(next.unwrap_or(Uses {
+                    piece: *piece,
+                    statements: Vec::new(),
+                }));
+            }
+            if !uses.is_empty() || last.as_ref() != pieces.last() {
                 return None;
             }
             found.push((id, all));

@@ -206,6 +206,11 @@ impl Cutter<'_> {
         })
     }
 
+    /// Whether gradients flow to a tensor.
+    pub(super) fn carries(&self, id: SymbolId) -> bool {
+        self.places.lives[id.0 as usize].carries
+    }
+
     /// What each statement takes, the parameters and buffers of a layer that is called included.
     pub(super) fn taken(&self) -> &[Vec<SymbolId>] {
         &self.places.taken

@@ -6,8 +6,13 @@ use std::sync::Arc;
 use paddle_sot_backend::{BackendError, CompileRequest, CompiledGraph};
 use pyo3::prelude::*;
 
+use crate::eager_fallback::EagerFallback;
 use crate::ordered_sums::makers;
 use crate::parts::{Compiler, Parts, Role, TOO_LONG, compile_one};
+
+/// Graphs of more operations that cannot be cut up run call by call: Paddle's time for one program
+/// grows with the square of its length.
+const HOPELESS: usize = 3000;
 
 /// One program, or the pieces of a long graph.
 ///
@@ -51,9 +56,15 @@ pub fn compile_pieces(
             Ok(parts) => return Ok(Box::new(parts)),
             Err(err) if err.is_interrupt(py) => return Err(err),
             Err(err) => {
-                log::warn!(target: "paddle_sot_rs.backend", "a graph of {operations} operations is one program: its pieces do not compile: {err}");
+                log::warn!(target: "paddle_sot_rs.backend", "a graph of {operations} operations does not run in pieces: they do not compile: {err}");
             }
         }
+    }
+    if operations > HOPELESS {
+        let why = format!(
+            "{operations} operations that share tensors in a way that cannot be cut into pieces: one program would take Paddle minutes"
+        );
+        return EagerFallback::run(py, request, why, "eager");
     }
     compile_one(py, request, compiler, Role::default())
 }

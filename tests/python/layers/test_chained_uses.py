@@ -263,6 +263,27 @@ def test_threads():
         assert all((found[number] == expected[number]).all() for number in range(4))
 
 
+def test_a_view_with_gaps_is_handed_on():
+    found = []
+    for translate in (False, True):
+        paddle.seed(3)
+        linear = nn.Linear(4, 4)
+
+        def rounds(x, memory, linear=linear):
+            for _ in range(150):
+                x = paddle.tanh(linear(x) + memory)
+            return x
+
+        call = sot.to_static(rounds, compile_at_call=1) if translate else rounds
+        wide = paddle.linspace(0, 0.3, 32).reshape([4, 8])
+        wide.stop_gradient = False
+        made = call(paddle.linspace(-1, 1, 16).reshape([4, 4]), wide[:, ::2].t())
+        (made**2).mean().backward()
+        found.append([made.numpy(), wide.grad.numpy(), linear.weight.grad.numpy()])
+    are_equal(found)
+    assert parts_of(call) > 4
+
+
 def test_large_weights_are_not_handed_on():
     """Each piece would copy them."""
     paddle.seed(0)

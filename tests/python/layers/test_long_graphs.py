@@ -189,6 +189,33 @@ def test_pieces_that_would_add_in_another_order_run_call_by_call():
     assert "of which 0 are programs" in report(call)[0]
 
 
+class Squared(Summed):
+    """Each round uses the scale twice in one operation."""
+
+    def forward(self, x):
+        made = []
+        for _ in range(self.rounds):
+            x = paddle.tanh(self.linear(x)) * (self.scale * self.scale)
+            made.append(x * self.scale)
+        return sum(made) * self.scale
+
+
+def test_what_cannot_be_cut_runs_call_by_call():
+    """One program of so many operations would take minutes."""
+    paddle.seed(3)
+    net = Squared(520)
+    x = paddle.linspace(-1, 1, 12).reshape([3, 4])
+    (net(x) ** 2).mean().backward()
+    expected = [parameter.grad.numpy() for parameter in net.parameters()]
+    net.clear_gradients()
+    call = sot.to_static(net, compile_at_call=1)
+    (call(x) ** 2).mean().backward()
+    assert all((a.grad.numpy() == b).all() for a, b in zip(net.parameters(), expected, strict=True))
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks) == (1, [])
+    assert "cannot be cut into pieces" in stats.fallbacks[0].message
+
+
 class DeadEnd(nn.Layer):
     """One state of the loop is taken behind it, and reaches no result."""
 
