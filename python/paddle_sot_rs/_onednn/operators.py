@@ -47,6 +47,9 @@ _PRODUCT, _SUM, _TRANSPOSE, _PRELU, _SOFTPLUS, _LAYER_NORM = "matmul add transpo
 # Attributes of a product: whether the operands are transposed.
 TURNED = "transpose_x transpose_y".split()
 _FLATTENS = frozenset("flatten reshape".split())
+_LIST = "builtin.combine"
+# By operation, those behind it that a pass makes a part of it.
+_TURNED_AND = {"transpose": "reshape unsqueeze".split(), "squeeze": ["transpose"]}
 # The passes look through these: what they make of them and a product is a product.
 _RESHAPES = frozenset("reshape scale squeeze transpose unsqueeze".split())
 
@@ -215,16 +218,34 @@ def transposes_a_column(op: Any) -> bool:
 
 
 def is_flattened_otherwise(op: Any) -> bool:
-    """Whether it is transposed, reshaped and multiplied: a pass makes one operation of the first two, whose dims the
-    product flattens as if they were those of the reshaped.
+    """Whether it is transposed, reshaped and multiplied or summed: a pass makes one operation of the first two.
+
+    A product flattens the dims of that as if they were those of the reshaped. A sum becomes part of the product whose
+    result is transposed, and reads its other operand as if that were transposed too.
     """
     if plain_name(op) != _TRANSPOSE:
         return False
-    return any(_multiplies(user) and not _ends_alike(op, user) for user in op.result(0).all_used_ops())
+    if ends_a_product(op) and any(_goes_into(user, _SUM) for user in op.result(0).all_used_ops()):
+        return True
+    return any(_goes_into(user, _PRODUCT) and not _ends_alike(op, user) for user in op.result(0).all_used_ops())
 
 
-def _multiplies(op: Any) -> bool:
-    return plain_name(op) in _FLATTENS and any(plain_name(user) == _PRODUCT for user in op.result(0).all_used_ops())
+def _goes_into(op: Any, name: str) -> bool:
+    """Whether it flattens dims for an operation of this name."""
+    return plain_name(op) in _FLATTENS and _is_read_by(op, name)
+
+
+def _is_read_by(op: Any, name: str) -> bool:
+    return any(plain_name(user) == name for user in op.result(0).all_used_ops())
+
+
+def is_listed_otherwise(op: Any) -> bool:
+    """Whether it gets other dims twice and is listed: a pass makes one operation of the two, with the type of the
+    first, which the list refuses.
+    """
+    followers = _TURNED_AND.get(plain_name(op), ())
+    users = op.result(0).all_used_ops() if followers else ()
+    return any(plain_name(user) in followers and _is_read_by(user, _LIST) for user in users)
 
 
 def _ends_alike(transpose: Any, reshape: Any) -> bool:

@@ -19,6 +19,7 @@ from paddle_sot_rs._onednn.operators import (
     has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
+    is_listed_otherwise,
     misread,
     norms_several_dims,
     plain_name,
@@ -343,7 +344,7 @@ def _is_joined(op):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
     name = plain_name(op)
     users = op.result(0).all_used_ops() if op.num_results() else []
-    if is_flattened_otherwise(op) or any(map(activates_again, users)):
+    if is_flattened_otherwise(op) or is_listed_otherwise(op) or any(map(activates_again, users)):
         return True
     # The pass takes the slope for a float, which is a double: that ends the process.
     slopes = [user for user in users if user.name() == "pd_op.leaky_relu"]

@@ -79,6 +79,28 @@ def test_windows_in_front_of_a_layer(dims):
     check(windows(8), dims, [(2, 4, 6, 8), (1, 4, 6, 8)])
 
 
+# What is added to heads of attention, `y`, which are not multiplied once more.
+SUMMED = {
+    "in front": lambda y, x: y + x,
+    "behind": lambda y, x: x + y,
+    "row": lambda y, x: y + x[:, :1],
+    "activated": lambda y, x: F.relu(y + x),
+    "doubled": lambda y, x: y * 2 + x,
+}
+
+
+@pytest.mark.parametrize("dims", [[2, 2, 5, 4], [None, 2, 5, 4], [None, 2, None, 4]], ids=["known", "batch", "open"])
+@pytest.mark.parametrize("name", SUMMED)
+def test_sums_of_transposed_products(name, dims):
+    """A sum became part of the product, and its other operand was read as if it were transposed too."""
+
+    def function(x):
+        y = F.softmax(paddle.matmul(x, x, transpose_y=True)) @ x
+        return SUMMED[name](y.transpose([0, 2, 1, 3]).reshape([0, -1, 8]), x.reshape([0, -1, 8]))
+
+    check(function, dims, [(2, 2, 5, 4), (2, 2, 5, 4)])
+
+
 @pytest.mark.parametrize("dims", [[3, 4], [None, 4]], ids=["known", "open"])
 @pytest.mark.parametrize("threshold", [1.0, 6.0, 20.0])
 def test_softplus_has_a_threshold(threshold, dims):
