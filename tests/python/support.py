@@ -122,6 +122,19 @@ def windows(channels: int) -> Callable[[Any], Any]:
     return function
 
 
+# Sums with more elements than the product in them.
+GROWN: dict[str, Callable[[Any, Any], Any]] = {
+    "in front": lambda x, w: x[:, :1] @ w + x,
+    "behind": lambda x, w: x + x[:, :1] @ w,
+    "multiple": lambda x, w: x[:, :1] @ w * 0.5 + x,
+    "two products": lambda x, w: paddle.tanh(x[:, :1] @ w + x @ w),
+    "fewer dims": lambda x, w: x[0, :1] @ w + x,
+    "edges": lambda x, w: x @ w[:, :1] + (x @ w[:, 1:2]).transpose([0, 2, 1]),
+    "vector": lambda x, w: x @ w[0] + x[:, :1, 0],
+    "as many": lambda x, w: x + (x @ w) @ w,
+}
+
+
 def gradient_at(function: Callable[[Any], Any], size: tuple[int, ...]) -> Any:
     """The gradient of random numbers, the same for each call, in a function that gives one for each."""
     paddle.seed(1)

@@ -231,10 +231,18 @@ class _Fusion:
         if not self.activates:
             fused.set_str_attr("fuse_activation", "")
         if self.bias is not None:
+            # The convolution may stand in front of what the bias comes in by.
+            _move_to_front(self.bias.get_defining_op(), self.block)
             fused.operand(2).set_source(self.bias)
         if self.residual is not None:
             fused.operand(3).set_source(residuals[self.residual].operand_source(0))
             fused.set_bool_attr("fuse_residual_connection", True)
+
+
+def _move_to_front(op: Any, block: Any) -> None:
+    first = block.ops[0]
+    if op.id() != first.id():
+        op.move_before(first)
 
 
 def _ends_at(value: Any, addition: Any, places: dict[int, int], convolution: Any) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .operators import TURNED
+
 # Dims of a result are those of the first operand.
 _KEEPS = frozenset(
     f"pd_op.{name}"
@@ -13,6 +15,7 @@ _KEEPS = frozenset(
     """.split()
 )
 _OF_TWO = frozenset(f"pd_op.{name}" for name in "add divide maximum minimum multiply subtract".split())
+_PRODUCT = "pd_op.matmul"
 CONVOLUTIONS = ("pd_op.conv2d", "pd_op.depthwise_conv2d")
 # Channels come first.
 LAYOUTS = ("NCHW", "AnyLayout")
@@ -41,13 +44,15 @@ def equal_dims(block: Any) -> dict[int, list[Dim]]:
 def _computed(op: Any, found: dict[int, list[Dim]]) -> list[Any] | None:
     """What the dims of an operation's first result are computed from; None where nothing is known."""
     name = op.name().removesuffix("_")
-    if name not in _KEEPS and name not in _OF_TWO and name not in CONVOLUTIONS:
+    if name not in _KEEPS and name not in _OF_TWO and name not in CONVOLUTIONS and name != _PRODUCT:
         return None
     given: list[Any] = [found.get(value.id) for value in op.operands_source()[:2] if value.initialized()]
     if name in _OF_TWO and None not in given:
         return list(map(_broadcast, *given)) if len(given[0]) == len(given[1]) else None
     if given[0] is None or name in _KEEPS:
         return given[0]
+    if name == _PRODUCT:
+        return _multiplied(op, *given)
     return _convolved(op, given[0]) if name in CONVOLUTIONS else None
 
 
@@ -55,6 +60,16 @@ def _broadcast(left: Dim, right: Dim) -> Dim | None:
     if left == right or right == 1:
         return left
     return right if left == 1 else None
+
+
+def _multiplied(op: Any, left: list[Dim], right: list[Dim] | None) -> list[Any] | None:
+    """Those of a product of matrices with one matrix, or with as many."""
+    asked = op.attrs()
+    if right is None or min(len(left), len(right)) < 2 or asked[TURNED[0]]:
+        return None
+    if len(right) > 2 and right[:-2] != left[:-2]:
+        return None
+    return [*left[:-1], right[-2 if asked[TURNED[1]] else -1]]
 
 
 def _convolved(op: Any, given: list[Dim]) -> list[Any] | None:

@@ -15,6 +15,7 @@ from paddle_sot_rs._onednn.operators import (
     activates_again,
     begins_in_front,
     ends_a_product,
+    grows_a_product,
     has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
@@ -42,6 +43,7 @@ from .convolutions import (
     transposed,
 )
 from .direct_calls import DirectCalls, direct_calls
+from .equal_dims import equal_dims
 from .linears import fuse_linears, kept_by_linears
 from .masks import Masks, can_hide
 from .open_shapes import Unknown, filled, following
@@ -310,7 +312,8 @@ def _place_outermost(program: Any, weights: list[Any], unknown: Unknown, has_ite
         _copy_in_plain_layout(block)
     steady = {value.id for value in weights}
     kept = {op.id() for op in (*convolutions(block, steady, unknown), *transposed(block, steady))}
-    unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items)]
+    dims = equal_dims(block)
+    unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items) or grows_a_product(op, dims)]
     if refused := {op.name() for op in unsafe if not can_hide(op)}:
         found.refused |= refused
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # They ask for no more than the name.
@@ -43,10 +43,14 @@ _CONVOLUTIONS = frozenset("conv2d conv2d_transpose conv2d_transpose_bias conv3d 
 # Kernels of oneDNN whose results lie in the order of their dims. Others lay them out as an operand.
 _PLAIN = frozenset("fc flatten full fusion_gru gaussian matmul matmul_with_flatten reshape shape transpose".split())
 _KEEPS_LAYOUT = (KNOWN | ACTIVATIONS | frozenset("builtin.combine builtin.split dropout".split())) - _PLAIN
-_PRODUCT, _SUM, _TRANSPOSE, _PRELU, _SOFTPLUS, _LAYER_NORM = "matmul add transpose prelu softplus layer_norm".split()
+_PRODUCT, _SUM, _SCALE, _TRANSPOSE = "matmul add scale transpose".split()
+_PRELU, _SOFTPLUS, _LAYER_NORM = "prelu softplus layer_norm".split()
 # Attributes of a product: whether the operands are transposed.
 TURNED = "transpose_x transpose_y".split()
 _FLATTENS = frozenset("flatten reshape".split())
+_LIST = "builtin.combine"
+# By operation, those behind it that a pass makes a part of it.
+_TURNED_AND = {"transpose": "reshape unsqueeze".split(), "squeeze": ["transpose"]}
 # The passes look through these: what they make of them and a product is a product.
 _RESHAPES = frozenset("reshape scale squeeze transpose unsqueeze".split())
 
@@ -215,16 +219,34 @@ def transposes_a_column(op: Any) -> bool:
 
 
 def is_flattened_otherwise(op: Any) -> bool:
-    """Whether it is transposed, reshaped and multiplied: a pass makes one operation of the first two, whose dims the
-    product flattens as if they were those of the reshaped.
+    """Whether it is transposed, reshaped and multiplied or summed: a pass makes one operation of the first two.
+
+    A product flattens the dims of that as if they were those of the reshaped. A sum becomes part of the product whose
+    result is transposed, and reads its other operand as if that were transposed too.
     """
     if plain_name(op) != _TRANSPOSE:
         return False
-    return any(_multiplies(user) and not _ends_alike(op, user) for user in op.result(0).all_used_ops())
+    if ends_a_product(op) and any(_goes_into(user, _SUM) for user in op.result(0).all_used_ops()):
+        return True
+    return any(_goes_into(user, _PRODUCT) and not _ends_alike(op, user) for user in op.result(0).all_used_ops())
 
 
-def _multiplies(op: Any) -> bool:
-    return plain_name(op) in _FLATTENS and any(plain_name(user) == _PRODUCT for user in op.result(0).all_used_ops())
+def _goes_into(op: Any, name: str) -> bool:
+    """Whether it flattens dims for an operation of this name."""
+    return plain_name(op) in _FLATTENS and _is_read_by(op, name)
+
+
+def _is_read_by(op: Any, name: str) -> bool:
+    return any(plain_name(user) == name for user in op.result(0).all_used_ops())
+
+
+def is_listed_otherwise(op: Any) -> bool:
+    """Whether it gets other dims twice and is listed: a pass makes one operation of the two, with the type of the
+    first, which the list refuses.
+    """
+    followers = _TURNED_AND.get(plain_name(op), ())
+    users = op.result(0).all_used_ops() if followers else ()
+    return any(plain_name(user) in followers and _is_read_by(user, _LIST) for user in users)
 
 
 def _ends_alike(transpose: Any, reshape: Any) -> bool:
@@ -245,3 +267,30 @@ def activates_again(op: Any) -> bool:
     if maker is None or not {plain_name(op), plain_name(maker)} <= ACTIVATIONS:
         return False
     return ends_a_product(maker)
+
+
+def grows_a_product(op: Any, known: Mapping[int, Sequence[Any]]) -> bool:
+    """Whether it is a sum that may have more elements than a product in it: a pass makes it a part of the product,
+    with the dims of that.
+
+    `known` has the dims of tensors by the ids of values, see `equal_dims`.
+    """
+    if plain_name(op) != _SUM:
+        return False
+    left, right = op.operands_source()
+    return _may_grow(left, right, known) or _may_grow(right, left, known)
+
+
+def _may_grow(value: Any, other: Any, known: Mapping[int, Sequence[Any]]) -> bool:
+    maker = value.get_defining_op()
+    while maker is not None and plain_name(maker) == _SCALE:
+        maker = _maker(maker)
+    if maker is None or plain_name(maker) != _PRODUCT:
+        return False
+    # Of a vector, the kernel makes a matrix first.
+    if len(other.shape) > len(value.shape) or any(len(it.shape) < 2 for it in maker.operands_source()):
+        return True
+    # Of values from other blocks nothing is known: an open dim differs from each other one then.
+    dims, others = (known.get(it.id, [dim if dim >= 0 else it.id for dim in it.shape]) for it in (value, other))
+    pairs = zip(reversed(dims), reversed(value.shape), reversed(others), strict=False)
+    return any(size < 2 and dim != wanted and wanted != 1 for dim, size, wanted in pairs)

@@ -9,6 +9,7 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._onednn.equal_dims import equal_dims
 from paddle_sot_rs._onednn.operators import (
     ACTIVATIONS,
     KNOWN,
@@ -16,9 +17,11 @@ from paddle_sot_rs._onednn.operators import (
     activates_again,
     begins_in_front,
     ends_a_product,
+    grows_a_product,
     has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
+    is_listed_otherwise,
     misread,
     norms_several_dims,
     plain_name,
@@ -59,8 +62,10 @@ def _followers():
 
 
 _JOINED = dict(_followers())
-_CONVOLUTIONS = [f"pd_op.{name}" for name in "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm_".split()]
-_BEFORE_A_SLOPE = "conv2d conv3d depthwise_conv2d conv2d_transpose add batch_norm matmul".split()
+_CONVOLVES = "conv2d conv3d depthwise_conv2d conv2d_transpose".split()
+_MULTIPLIES = "matmul scale".split()
+_CONVOLUTIONS = [f"pd_op.{name}" for name in (*_CONVOLVES, *"add batch_norm_".split())]
+_BEFORE_A_SLOPE = (*_CONVOLVES, *"add batch_norm matmul".split())
 _ONEDNN = (paddle.float32, paddle.bfloat16)
 _BYTES = (paddle.int8, paddle.uint8)
 _PAD = "pd_op.pad"
@@ -91,7 +96,7 @@ def prepare(block, inputs, outputs=(), written_over=None):
         _transpose_before(op, outputs)
     if written_over is None:
         written_over = _written_over(block, {value.id for value in outputs})
-    plain = {}
+    plain, known = {}, equal_dims(block)
     for op in block.ops:
         for at in misread(op):
             _read_plainly(op, at, plain)
@@ -119,7 +124,7 @@ def prepare(block, inputs, outputs=(), written_over=None):
         elif op.name() in _WITHOUT_DIMS and not dims(_first_part(op)) and op.result(0).dtype in _ONEDNN:
             _WITHOUT_DIMS[op.name()](op, outputs)
             continue
-        elif op.id() in written_over or _is_joined(op):
+        elif op.id() in written_over or _is_joined(op, known):
             _keep_apart(op, outputs)
         for inner in blocks_of(op):
             prepare(inner, inputs, (), written_over)
@@ -339,11 +344,15 @@ def _is_element(op):
     return op.name() == "pd_op.slice" and op.result(0).is_dense_tensor_type() and not dims(op.result(0))
 
 
-def _is_joined(op):
+def _is_joined(op, known):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
     name = plain_name(op)
     users = op.result(0).all_used_ops() if op.num_results() else []
-    if is_flattened_otherwise(op) or any(map(activates_again, users)):
+    if is_flattened_otherwise(op) or is_listed_otherwise(op) or any(map(activates_again, users)):
+        return True
+    if name in _CONVOLVES and any(map(_adds_fewer_dims, users)):
+        return True
+    if name in _MULTIPLIES and any(grows_a_product(user, known) for user in users):
         return True
     # The pass takes the slope for a float, which is a double: that ends the process.
     slopes = [user for user in users if user.name() == "pd_op.leaky_relu"]
@@ -356,6 +365,11 @@ def _is_joined(op):
     else:
         return False
     return any(plain_name(user) in followers for user in users)
+
+
+def _adds_fewer_dims(op):
+    """Whether an operand has fewer dims: a pass takes it for numbers of the channels, whatever it is added along."""
+    return op.name().removesuffix("_") == "pd_op.add" and len({len(dims(value)) for value in op.operands_source()}) > 1
 
 
 def _parts(concat):

@@ -6,7 +6,7 @@ import pytest
 from paddle import nn
 from paddle.nn import functional as F
 from paddle.static import InputSpec
-from support import windows
+from support import GROWN, windows
 
 pytestmark = pytest.mark.default_python
 
@@ -77,6 +77,56 @@ def test_transposed_convolutions_take_no_rows(dims):
 def test_windows_in_front_of_a_layer(dims):
     """What is transposed and reshaped became one operation, whose dims the layer took for its own."""
     check(windows(8), dims, [(2, 4, 6, 8), (1, 4, 6, 8)])
+
+
+# What is added to heads of attention, `y`, which are not multiplied once more.
+SUMMED = {
+    "in front": lambda y, x: y + x,
+    "behind": lambda y, x: x + y,
+    "row": lambda y, x: y + x[:, :1],
+    "activated": lambda y, x: F.relu(y + x),
+    "doubled": lambda y, x: y * 2 + x,
+}
+
+
+@pytest.mark.parametrize("dims", [[2, 2, 5, 4], [None, 2, 5, 4], [None, 2, None, 4]], ids=["known", "batch", "open"])
+@pytest.mark.parametrize("name", SUMMED)
+def test_sums_of_transposed_products(name, dims):
+    """A sum became part of the product, and its other operand was read as if it were transposed too."""
+
+    def function(x):
+        y = F.softmax(paddle.matmul(x, x, transpose_y=True)) @ x
+        return SUMMED[name](y.transpose([0, 2, 1, 3]).reshape([0, -1, 8]), x.reshape([0, -1, 8]))
+
+    check(function, dims, [(2, 2, 5, 4), (2, 2, 5, 4)])
+
+
+@pytest.mark.parametrize("dims", [[2, 5, 8], [None, 5, 8], [None, None, 8]], ids=["known", "batch", "open"])
+@pytest.mark.parametrize("name", GROWN)
+def test_sums_that_are_larger_than_a_product_in_them(name, dims):
+    """They became a part of it, with its dims."""
+    paddle.seed(0)
+    weight = paddle.randn([8, 8])
+    check(lambda x: GROWN[name](x, weight), dims, [(2, 5, 8), *([(3, 4, 8), (1, 1, 8)] if dims[1] is None else [])])
+
+
+@pytest.mark.parametrize("groups", [1, 2], ids=["plain", "depthwise"])
+def test_numbers_of_channels_behind_a_convolution(groups):
+    """The convolution stood in front of what the numbers come in by: that ended the process."""
+
+    class Net(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.convolution = nn.Conv2D(2, 2, 3, padding=1, groups=groups, bias_attr=False)
+            self.shift = self.create_parameter([1, 2, 1, 1], default_initializer=nn.initializer.Constant(0.5))
+
+        def forward(self, x):
+            return F.relu(self.convolution(x) + self.shift) + self.shift
+
+    paddle.seed(0)
+    net = Net()
+    net.eval()
+    check(net, [2, 2, 4, 4], [(2, 2, 4, 4)])
 
 
 @pytest.mark.parametrize("dims", [[3, 4], [None, 4]], ids=["known", "open"])
