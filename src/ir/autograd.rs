@@ -28,19 +28,12 @@ impl StatementIr {
         let made = SymbolId(self.symbols.len() as u32);
         self.symbols.push(SymbolKind::Tensor(stopped));
         self.outputs[at] = made;
-        self.statements.push(Statement {
-            callee: Callee::Method(DETACH.into()),
-            args: vec![Arg::Symbol(output)],
-            kwargs: Vec::new(),
-            output: Arg::Symbol(made),
-            grad_enabled: true,
-            copies: false,
-            draws: false,
-            computes_dims: false,
-            alone: false,
-            updates: Vec::new(),
+        self.statements.push(Statement::plain(
+            Callee::Method(DETACH.into()),
+            vec![Arg::Symbol(output)],
+            Arg::Symbol(made),
             loc,
-        });
+        ));
     }
 
     /// The positions of outputs that gradients flow from to a call of such a callee.

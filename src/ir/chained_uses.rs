@@ -333,19 +333,9 @@ impl Chaining<'_> {
 impl Makers {
     /// A statement that hands a tensor on.
     fn hand_on(&self, taken: SymbolId, handed_on: SymbolId, loc: SourceLoc) -> Statement {
-        Statement {
-            callee: Callee::Api(self.chained.clone()),
-            args: vec![Arg::Symbol(taken)],
-            kwargs: Vec::new(),
-            output: Arg::Symbol(handed_on),
-            grad_enabled: true,
-            copies: false,
-            draws: false,
-            computes_dims: false,
-            alone: false,
-            updates: Vec::new(),
-            loc,
-        }
+        let callee = Callee::Api(self.chained.clone());
+        let args = vec![Arg::Symbol(taken)];
+        Statement::plain(callee, args, Arg::Symbol(handed_on), loc)
     }
 }
 

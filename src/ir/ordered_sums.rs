@@ -330,24 +330,17 @@ impl StatementIr {
         let number = Obj::from(PyInt::new(py, made.len()).into_any());
         let together = sum.uses.first().is_some_and(|uses| uses.len() > 1);
         let flag = |is: bool| Arg::Const(Obj::from(PyBool::new(py, is).to_owned().into_any()));
+        let args = vec![
+            Arg::Symbol(sum.tensor),
+            Arg::Const(number),
+            flag(sum.leaves),
+            flag(sum.again),
+            flag(together),
+        ];
+        let callee = Callee::Api(makers.aliases.clone());
         Some(Statement {
-            callee: Callee::Api(makers.aliases.clone()),
-            args: vec![
-                Arg::Symbol(sum.tensor),
-                Arg::Const(number),
-                flag(sum.leaves),
-                flag(sum.again),
-                flag(together),
-            ],
-            kwargs: Vec::new(),
-            output: Arg::List(made),
-            grad_enabled: true,
-            copies: false,
-            draws: false,
-            computes_dims: false,
             alone: true,
-            updates: Vec::new(),
-            loc,
+            ..Statement::plain(callee, args, Arg::List(made), loc)
         })
     }
 }

@@ -230,6 +230,23 @@ pub struct Statement {
 }
 
 impl Statement {
+    /// A call that a pass puts in: with gradients on, and nothing special about it.
+    pub(super) fn plain(callee: Callee, args: Vec<Arg>, output: Arg, loc: SourceLoc) -> Self {
+        Self {
+            callee,
+            args,
+            kwargs: Vec::new(),
+            output,
+            grad_enabled: true,
+            copies: false,
+            draws: false,
+            computes_dims: false,
+            alone: false,
+            updates: Vec::new(),
+            loc,
+        }
+    }
+
     /// Calls `f` for every symbol among the arguments, left to right. The symbol of a layer that is
     /// called is none of them.
     pub fn for_each_argument(&self, f: &mut impl FnMut(SymbolId)) {
