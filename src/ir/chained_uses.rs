@@ -16,8 +16,8 @@ use paddle_sot_cpython::obj::Obj;
 use super::ordered_sums::{Arrivals, Makers, count};
 use super::pieces::{Cutter, Uses};
 use super::places::Sharing;
-use super::split::{Part, Plan};
-use super::{Arg, Callee, LayerRef, Statement, StatementIr, SymbolId, SymbolKind};
+use super::split::Part;
+use super::{Arg, Callee, Statement, StatementIr, SymbolId};
 
 /// A graph in pieces that hand on what they share.
 pub struct Chained {
@@ -218,10 +218,7 @@ impl Chaining<'_> {
             _ => return Ok(None),
         }
         let mut rename = |id: SymbolId| if id == tensor { taken } else { id };
-        let statement = &mut self.sir.statements[at];
-        let args = statement.args.iter_mut();
-        args.chain(statement.kwargs.iter_mut().map(|(_, arg)| arg))
-            .for_each(|arg| arg.rename(&mut rename));
+        self.sir.statements[at].rename_arguments(&mut rename);
         let all = self.taken[at].iter_mut();
         all.for_each(|id| *id = rename(*id));
         Ok(Some(()))
@@ -237,28 +234,21 @@ impl Chaining<'_> {
                 continue;
             };
             let tensors: Vec<SymbolId> = held.iter().map(|(tensor, ..)| *tensor).collect();
-            let symbol = match known.get(&(of, tensors.clone())) {
+            let key = (of, tensors);
+            let symbol = match known.get(&key) {
                 Some(symbol) => *symbol,
                 None => {
-                    let SymbolKind::Layer(layer) = self.sir.kind(of) else {
+                    let places = held.iter().map(|(_, place, _)| place);
+                    let made = self.sir.stand_in(self.py, at, places, self.makers)?;
+                    let Some(symbol) = made else {
                         continue;
                     };
-                    let places: Vec<_> = held.iter().map(|(_, it, _)| it.bind(self.py)).collect();
-                    let with_aliases = self.makers.with_aliases.bind(self.py);
-                    let stand_in = with_aliases.call1((layer.bind(self.py), places))?;
-                    let symbol = SymbolId(self.sir.symbols.len() as u32);
-                    let kept = LayerRef::kept(&stand_in);
-                    self.sir.symbols.push(SymbolKind::Layer(kept));
-                    self.sir.inputs.insert(0, symbol);
-                    known.insert((of, tensors), symbol);
+                    known.insert(key, symbol);
                     symbol
                 }
             };
-            let statement = &mut self.sir.statements[at];
-            statement.callee = Callee::Layer(symbol);
-            statement.args[0] = Arg::Symbol(symbol);
-            let given = held.iter().map(|(.., taken)| Arg::Symbol(*taken)).collect();
-            statement.args.insert(1, Arg::List(given));
+            let given = held.iter().map(|(.., taken)| Arg::Symbol(*taken));
+            self.sir.statements[at].call_stand_in(symbol, given.collect());
             for id in self.taken[at].iter_mut().filter(|id| **id == of) {
                 *id = symbol;
             }
@@ -305,15 +295,7 @@ impl Chaining<'_> {
             new_taken.extend(taken.next());
         }
         let producer = self.sir.producers();
-        let alone = vec![false; self.sir.statements.len()];
-        let plan = Plan {
-            producer: &producer,
-            of: &new_of,
-            alone: &alone,
-            is_view: &|_| false,
-            taken: Some(&new_taken),
-        };
-        let mut parts = self.sir.cut_up(self.py, &plan)?;
+        let mut parts = (self.sir).cut_into(self.py, &producer, &new_of, &new_taken)?;
         for link in &self.links {
             let part = parts.get_mut(link.uses.piece)?;
             let first = link.handed_on.and_then(|id| handing.get(&id).copied());

@@ -267,26 +267,35 @@ impl StatementIr {
     /// Has layers take aliases of what they hold.
     fn call_with_aliases(&mut self, py: Python<'_>, held: Held, makers: &Makers) -> PyResult<()> {
         for (at, held) in held {
-            let (places, aliases): (Vec<Obj>, Vec<SymbolId>) = held.into_iter().unzip();
-            let Some(layer) = self.layer_of(&self.statements[at]) else {
-                continue;
-            };
-            let places: Vec<_> = places.iter().map(|place| place.bind(py)).collect();
-            let stand_in = makers
-                .with_aliases
-                .bind(py)
-                .call1((layer.bind(py), places))?;
-            let symbol = SymbolId(self.symbols.len() as u32);
-            let kept = LayerRef::kept(&stand_in);
-            self.symbols.push(SymbolKind::Layer(kept));
-            self.inputs.insert(0, symbol);
-            let statement = &mut self.statements[at];
-            statement.callee = Callee::Layer(symbol);
-            statement.args[0] = Arg::Symbol(symbol);
-            let aliases = aliases.into_iter().map(Arg::Symbol).collect();
-            statement.args.insert(1, Arg::List(aliases));
+            let places = held.iter().map(|(place, _)| place);
+            if let Some(stand_in) = self.stand_in(py, at, places, makers)? {
+                let aliases = held.iter().map(|(_, alias)| Arg::Symbol(*alias));
+                self.statements[at].call_stand_in(stand_in, aliases.collect());
+            }
         }
         Ok(())
+    }
+
+    /// A new input: what stands for the layer that a statement calls, and takes what that holds in
+    /// these places.
+    pub(super) fn stand_in<'a>(
+        &mut self,
+        py: Python<'_>,
+        at: usize,
+        places: impl Iterator<Item = &'a Obj>,
+        makers: &Makers,
+    ) -> PyResult<Option<SymbolId>> {
+        let Some(layer) = self.layer_of(&self.statements[at]) else {
+            return Ok(None);
+        };
+        let places: Vec<_> = places.map(|place| place.bind(py)).collect();
+        let with_aliases = makers.with_aliases.bind(py);
+        let stand_in = with_aliases.call1((layer.bind(py), places))?;
+        let symbol = SymbolId(self.symbols.len() as u32);
+        let kept = LayerRef::kept(&stand_in);
+        self.symbols.push(SymbolKind::Layer(kept));
+        self.inputs.insert(0, symbol);
+        Ok(Some(symbol))
     }
 
     /// Has the statements take aliases; the answer makes those.
@@ -317,14 +326,9 @@ impl StatementIr {
                     .extend(aliases.next().map(|alias| (place, alias)));
                 continue;
             }
-            let statement = &mut self.statements[at];
-            let args = statement.args.iter_mut();
-            let all = args.chain(statement.kwargs.iter_mut().map(|(_, arg)| arg));
-            all.for_each(|arg| {
-                arg.rename(&mut |id| match id == sum.tensor {
-                    true => aliases.next().unwrap_or(id),
-                    false => id,
-                });
+            self.statements[at].rename_arguments(&mut |id| match id == sum.tensor {
+                true => aliases.next().unwrap_or(id),
+                false => id,
             });
         }
         let number = Obj::from(PyInt::new(py, made.len()).into_any());

@@ -40,7 +40,9 @@ pub struct Cutter<'a> {
     rounds: Option<Rounds>,
     operations: usize,
     /// Whether gradients may be asked for.
-    pub(super) trains: bool,
+    trains: bool,
+    /// The pieces of the statements, where these share nothing that carries a gradient.
+    apart: Option<Vec<usize>>,
     /// In which order eager mode adds them, if somebody knows.
     pub arrivals: Option<Arrivals>,
 }
@@ -61,8 +63,11 @@ impl Cutter<'_> {
     /// Whether it has to be known in which order eager mode adds gradients: where pieces share
     /// tensors, or get gradients at several places. What hangs on one goes back in one order.
     pub fn asks_order(&self) -> bool {
-        let Some(of) = self.of(Sharing::No).filter(|_| self.trains) else {
-            return self.trains;
+        if !self.trains {
+            return false;
+        }
+        let Some(of) = &self.apart else {
+            return self.rounds.is_some() || self.operations > LONG;
         };
         let mut given = vec![0_usize; of.len()];
         let lives = self.places.lives.iter().enumerate();
@@ -74,23 +79,23 @@ impl Cutter<'_> {
             given[of[made]] +=
                 usize::from(is_taken || self.sir.outputs.contains(&SymbolId(id as u32)));
         }
-        self.is_long(&of) || given.iter().any(|given| *given > 1)
+        self.leaves_long_pieces() || given.iter().any(|given| *given > 1)
     }
 
-    /// Whether one of these pieces is long itself.
-    fn is_long(&self, of: &[usize]) -> bool {
+    /// Whether one of the pieces is long itself: others might be shorter that share tensors.
+    pub fn leaves_long_pieces(&self) -> bool {
+        let of = self.apart.as_deref().unwrap_or_default();
         let mut pieces = of.chunk_by(|one, next| one == next);
         pieces.any(|piece| piece.len() > self.count(LONG))
     }
 
-    /// The pieces, in order, and whether one of them is long itself: others might be shorter that
-    /// share tensors. `None`: it is one program, or they have to share some.
-    pub fn pieces(&self, py: Python<'_>) -> Option<(Vec<Part>, bool)> {
-        let of = self.of(Sharing::No).filter(|of| self.adds_in_order(of))?;
-        let mut parts = self.cut_into(py, &of)?;
+    /// The pieces, in order. `None`: it is one program, or they have to share tensors.
+    pub fn pieces(&self, py: Python<'_>) -> Option<Vec<Part>> {
+        let of = self.apart.as_ref().filter(|of| self.adds_in_order(of))?;
+        let mut parts = self.cut_into(py, of)?;
         let numbers: Vec<usize> = (0..of.len()).collect();
-        self.ask_sums(&mut parts, &of, (self.sir, &numbers));
-        Some((parts, self.is_long(&of)))
+        self.ask_sums(&mut parts, of, (self.sir, &numbers));
+        Some(parts)
     }
 
     /// The pieces of a graph that is very long, each of which uses once what it shares. Where they
@@ -116,9 +121,8 @@ impl Cutter<'_> {
         };
         let mut sums = arrivals.sums.iter().filter(|(_, made)| made.len() > 2);
         sums.all(|(_, made)| {
-            let by = made.iter().map(|(made, _)| self.producer[made.0 as usize]);
-            let pieces: Option<Vec<usize>> = by.map(|at| Some(of[at?])).collect();
-            pieces.is_none_or(|pieces| pieces.is_sorted_by(|one, next| one >= next))
+            let uses = self.uses_in_pieces(of, made);
+            uses.is_none_or(|uses| uses.is_sorted_by(|one, next| one.piece > next.piece))
         })
     }
 
@@ -164,15 +168,7 @@ impl Cutter<'_> {
     }
 
     fn cut_into(&self, py: Python<'_>, of: &[usize]) -> Option<Vec<Part>> {
-        let alone = vec![false; self.sir.statements.len()];
-        let plan = Plan {
-            producer: &self.producer,
-            of,
-            alone: &alone,
-            is_view: &|_| false,
-            taken: Some(&self.places.taken),
-        };
-        let mut parts = self.sir.cut_up(py, &plan)?;
+        let mut parts = (self.sir).cut_into(py, &self.producer, of, self.taken())?;
         self.stop_dead_ends(&mut parts);
         Some(parts)
     }
@@ -237,15 +233,37 @@ impl StatementIr {
         let producer = self.producers();
         let places = self.places_between(py, &producer, examples, trains);
         let rounds = self.kinds(py).and_then(|kinds| Rounds::of(&kinds));
-        Some(Cutter {
+        let mut cutter = Cutter {
             sir: self,
             producer,
             places,
             rounds,
             operations,
             trains,
+            apart: None,
             arrivals: None,
-        })
+        };
+        cutter.apart = cutter.of(Sharing::No);
+        Some(cutter)
+    }
+
+    /// The pieces, by the piece of each statement and what each takes.
+    pub(super) fn cut_into(
+        &self,
+        py: Python<'_>,
+        producer: &[Option<usize>],
+        of: &[usize],
+        taken: &[Vec<SymbolId>],
+    ) -> Option<Vec<Part>> {
+        let alone = vec![false; of.len()];
+        let plan = Plan {
+            producer,
+            of,
+            alone: &alone,
+            is_view: &|_| false,
+            taken: Some(taken),
+        };
+        self.cut_up(py, &plan)
     }
 
     fn places_between(

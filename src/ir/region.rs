@@ -156,19 +156,13 @@ impl<I> Cut<I> {
     pub fn constant(&mut self, full: &Obj, value: Obj, dtype: Obj, meta: TensorMeta) -> SymbolId {
         let symbol = SymbolId(self.symbols.len() as u32);
         self.symbols.push(SymbolKind::Tensor(meta));
-        self.statements.push(Statement {
-            callee: Callee::Api(full.clone()),
-            args: vec![Arg::List(Vec::new()), Arg::Const(value), Arg::Const(dtype)],
-            kwargs: Vec::new(),
-            output: Arg::Symbol(symbol),
-            grad_enabled: true,
-            copies: false,
-            draws: false,
-            computes_dims: false,
-            alone: false,
-            updates: Vec::new(),
-            loc: SourceLoc::default(),
-        });
+        let args = vec![Arg::List(Vec::new()), Arg::Const(value), Arg::Const(dtype)];
+        self.statements.push(Statement::plain(
+            Callee::Api(full.clone()),
+            args,
+            Arg::Symbol(symbol),
+            SourceLoc::default(),
+        ));
         symbol
     }
 

@@ -93,7 +93,7 @@ impl Arg {
     }
 
     /// Puts what `f` answers in the place of each symbol, left to right.
-    pub(super) fn rename(&mut self, f: &mut impl FnMut(SymbolId) -> SymbolId) {
+    fn rename(&mut self, f: &mut impl FnMut(SymbolId) -> SymbolId) {
         match self {
             Arg::Symbol(id) => *id = f(*id),
             Arg::Const(_) => {}
@@ -245,6 +245,19 @@ impl Statement {
             updates: Vec::new(),
             loc,
         }
+    }
+
+    /// Puts what `f` answers in the place of each symbol among the arguments, left to right.
+    pub(super) fn rename_arguments(&mut self, f: &mut impl FnMut(SymbolId) -> SymbolId) {
+        self.args.iter_mut().for_each(|arg| arg.rename(f));
+        self.kwargs.iter_mut().for_each(|(_, arg)| arg.rename(f));
+    }
+
+    /// Has it call this stand-in for its layer, with what is in the place of what that holds.
+    pub(super) fn call_stand_in(&mut self, stand_in: SymbolId, given: Vec<Arg>) {
+        self.callee = Callee::Layer(stand_in);
+        self.args[0] = Arg::Symbol(stand_in);
+        self.args.insert(1, Arg::List(given));
     }
 
     /// Calls `f` for every symbol among the arguments, left to right. The symbol of a layer that is

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use log::Level;
+use paddle_sot_backend::graph::Part;
 use paddle_sot_backend::{BackendError, CompileRequest, CompiledGraph};
 use pyo3::prelude::*;
 
@@ -33,31 +35,31 @@ pub fn compile_pieces(
     if cutter.asks_order() {
         cutter.arrivals = request.session.arrivals(py, &sir)?;
     }
-    let pieces = cutter.pieces(py);
-    let is_short = pieces.as_ref().is_some_and(|(_, is_long)| !is_long);
-    let mut pieces = pieces.map(|(parts, _)| parts);
-    if !is_short {
+    let compiled = |request: &CompileRequest, pieces: Vec<Part>, level: Level| {
+        let why = (compiler, TOO_LONG);
+        match Parts::compile(py, request, pieces, why, role) {
+            Ok(parts) => Ok(Some(Box::new(parts))),
+            Err(err) if err.is_interrupt(py) => Err(err),
+            Err(err) => {
+                log::log!(target: "paddle_sot_rs.backend", level, "a graph of {operations} operations does not run in these pieces: they do not compile: {err}");
+                Ok(None)
+            }
+        }
+    };
+    let mut pieces = cutter.pieces(py);
+    if pieces.is_none() || cutter.leaves_long_pieces() {
         if let Some(chained) = cutter.chained(py, &makers(py, &request)?)? {
             request.sir = Arc::new(chained.sir);
-            let why = (compiler, TOO_LONG);
-            match Parts::compile(py, &request, chained.parts, why, role) {
-                Ok(parts) => return Ok(Box::new(parts)),
-                Err(err) if err.is_interrupt(py) => return Err(err),
-                Err(err) => {
-                    log::info!(target: "paddle_sot_rs.backend", "pieces that hand tensors on do not compile: {err}");
-                }
+            if let Some(parts) = compiled(&request, chained.parts, Level::Info)? {
+                return Ok(parts);
             }
             request.sir = Arc::clone(&sir);
         }
         pieces = pieces.or_else(|| cutter.small_pieces(py));
     }
     if let Some(pieces) = pieces {
-        match Parts::compile(py, &request, pieces, (compiler, TOO_LONG), role) {
-            Ok(parts) => return Ok(Box::new(parts)),
-            Err(err) if err.is_interrupt(py) => return Err(err),
-            Err(err) => {
-                log::warn!(target: "paddle_sot_rs.backend", "a graph of {operations} operations does not run in pieces: they do not compile: {err}");
-            }
+        if let Some(parts) = compiled(&request, pieces, Level::Warn)? {
+            return Ok(parts);
         }
     }
     if operations > HOPELESS {

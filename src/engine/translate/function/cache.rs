@@ -104,12 +104,12 @@ const MAX_ENTRIES: usize = 32;
 /// Where a new entry goes: the last one is looked at first. One whose open dims keep a step out of
 /// its graph leaves calls to those that do it.
 fn place_of(entry: &Entry, entries: &[Arc<Entry>]) -> usize {
-    let stepping = entries.iter().position(|known| known.does_steps);
-    match stepping.filter(|_| !entry.does_steps) {
-        _ if entry.general => 0,
-        Some(stepping) => stepping,
-        None => entries.len(),
+    if entry.general {
+        return 0;
     }
+    let stepping = entries.iter().position(|known| known.does_steps);
+    let stepping = stepping.filter(|_| !entry.does_steps);
+    stepping.unwrap_or(entries.len())
 }
 
 impl Translated {
