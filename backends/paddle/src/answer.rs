@@ -19,6 +19,7 @@ pub struct Answer {
     pub decided: Option<Decided>,
     pub has_signal: bool,
     pub needed: Vec<String>,
+    pub results: Vec<String>,
     pub is_random: bool,
     pub read: Vec<usize>,
     pub read_outputs: Vec<usize>,
@@ -28,4 +29,13 @@ pub struct Answer {
     pub in_place: bool,
     pub memory: Option<usize>,
     pub steady: Option<Recipe>,
+}
+
+impl Answer {
+    /// Whether all that the backward needs of a run is in the tensors of variables: not where
+    /// control flow keeps its rounds, or decides what gets gradients.
+    pub fn saves_in_variables(&self) -> bool {
+        let decides = self.gates.is_some() || self.decided.is_some();
+        !self.has_loops && !decides && self.steady.is_none()
+    }
 }

@@ -2,17 +2,18 @@
 
 pub(crate) mod arrivals;
 mod run_scope;
+mod saved_tensors;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use paddle_sot_backend::CompiledGraph;
-use paddle_sot_backend::abi;
+use paddle_sot_backend::abi::{self, ScopeTensors};
 use paddle_sot_backend::frame::Modules;
 use paddle_sot_backend::obj;
 use paddle_sot_backend::sync::lock;
-use pyo3::exceptions::PyImportError;
+use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyWeakrefMethods, PyWeakrefReference};
 use run_scope::can_be_reused;
@@ -22,6 +23,7 @@ use crate::versions::{self, Numbers, ResultNumbers, ResultState};
 
 pub use arrivals::{Told, hook};
 pub use run_scope::{Backward, Scope};
+pub use saved_tensors::resume_interrupted;
 
 /// Runs of programs that may go backward, of all threads.
 pub(crate) struct Runs {
@@ -86,6 +88,12 @@ pub struct Shared {
     pub scopes: Arc<Mutex<VecDeque<Scope>>>,
     /// Variables that the backward part takes from the forward part.
     pub names: Vec<String>,
+    /// Variables that hold what a run gives.
+    pub results: Vec<String>,
+    /// Whether all that the backward needs of a run is in those variables.
+    pub saves: bool,
+    /// Tensors of scopes that no program runs in, for runs that wait.
+    pub spare: Arc<Mutex<Vec<ScopeTensors>>>,
     /// Inputs whose numbers the backward part reads.
     pub read: Vec<usize>,
     /// Those that control flow is computed again from or hands on, and whether every change of them
@@ -125,6 +133,10 @@ pub struct Run {
     /// The outputs that train, where the caller still has them, and their in-place versions.
     results: Vec<(usize, Py<PyWeakrefReference>, u32)>,
     number: usize,
+    /// What it has saved for its backward, where that is not in its scope.
+    saved: Mutex<Option<ScopeTensors>>,
+    /// The same as passes under way have noted it, the innermost last.
+    noted: Mutex<Vec<ScopeTensors>>,
     /// Whether the scope was taken from the others, because its node may go backward again.
     kept: AtomicBool,
     /// That of the scope.
@@ -147,6 +159,7 @@ impl Run {
     /// Whether it may go backward. When that is over the scope may be a later run's.
     fn waits(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.kept.load(Ordering::Relaxed)
+            || self.waits_elsewhere()
             || (self.has_scope() && !can_be_reused(py, &self.scope)?))
     }
 
@@ -212,6 +225,9 @@ impl Run {
 
     /// The backward of the program is about to run.
     fn goes_backward(&self, py: Python<'_>) -> PyResult<()> {
+        if self.has_scope() {
+            self.backward.has_begun.store(true, Ordering::Relaxed);
+        }
         self.check_versions(py)
             .or_else(|refused| versions::refuse(py, refused))?;
         let thread = executor_lock::this_thread();
@@ -220,11 +236,19 @@ impl Run {
         self.last.1.store(pass, Ordering::Relaxed);
         self.backward.thread.store(thread, Ordering::Relaxed);
         let makes = || self.backward.made.load(Ordering::Relaxed) != executors::epoch();
-        executor_lock::go_backward(py, makes());
+        // The thread that it ran in may run something in its scope at this moment.
+        let ran_in = self.backward.ran_in.load(Ordering::Relaxed);
+        let alone = self.waits_elsewhere() && ran_in != thread;
+        executor_lock::go_backward(py, makes() || alone);
         if makes() {
             // All of them may have gone while this thread waited.
             executor_lock::go_backward(py, true);
         }
+        if alone && !executor_lock::is_alone() {
+            let message = "a translated function goes backward in another thread than it ran in, while that runs programs";
+            return versions::refuse(py, PyRuntimeError::new_err(message));
+        }
+        self.return_to_scope(py)?;
         let now = executors::epoch();
         if self.backward.made.swap(now, Ordering::Relaxed) == now {
             return Ok(());
@@ -249,8 +273,10 @@ impl Run {
         self.shared.names.clone()
     }
 
+    /// Where what it has saved is.
     fn scope(&self, py: Python<'_>) -> Py<PyAny> {
-        self.scope.clone_ref(py)
+        let elsewhere = lock(&self.saved).as_ref().map(|it| it.scope(py));
+        elsewhere.unwrap_or_else(|| self.scope.clone_ref(py))
     }
 
     fn inputs(&self, py: Python<'_>) -> Py<PyList> {
@@ -272,6 +298,11 @@ impl Run {
             && (pass.load(Ordering::Relaxed) >= moment || executor_lock::is_another_at_work(thread))
     }
 
+    /// Notes what it has saved, until `release`. False: that cannot be moved.
+    fn note_saved(&self, py: Python<'_>) -> PyResult<bool> {
+        self.note_tensors(py)
+    }
+
     /// From now on nothing else runs in its scope.
     fn hold(&self) {
         self.backward.held.fetch_add(1, Ordering::Relaxed);
@@ -286,6 +317,14 @@ impl Run {
         moment: u64,
     ) -> PyResult<()> {
         self.backward.held.fetch_sub(1, Ordering::Relaxed);
+        let noted = lock(&self.noted).pop();
+        if let Some(noted) = noted {
+            match !self.is_elsewhere(moment) && !self.waits(py)? {
+                true => self.wait_with(noted),
+                false => self.give_away(py, noted),
+            }
+            return Ok(());
+        }
         let Some(tensors) = tensors else {
             return Ok(());
         };
@@ -351,6 +390,7 @@ impl Drop for Run {
         // A new node may have taken the address already, with a new run.
         let known = lock(&RUNTIME.runs.alive).remove(&self.number);
         drop(known);
+        self.forget_saved();
         if self.kept.load(Ordering::Relaxed) {
             Python::attach(|py| obj::aside(py, || self.clear(py)));
         }

@@ -148,6 +148,7 @@ impl PaddleGraph {
             .collect();
         let is_small =
             !answer.has_loops && !sir.has_regions() && is_small(answer.memory, answer.trains);
+        let saves = answer.saves_in_variables() && !sir.has_regions();
         let threshold = backward_threshold(&sir);
         let open_sizes = OpenSizes::new(&sir);
         Ok(Box::new(Self {
@@ -187,6 +188,9 @@ impl PaddleGraph {
             shared: Arc::new(Shared {
                 scopes: Arc::default(),
                 names: answer.needed,
+                results: answer.results,
+                saves,
+                spare: Arc::default(),
                 read,
                 computed_from,
                 replay: call_by_call(py, same(sir, session))?,
@@ -290,7 +294,7 @@ impl PaddleGraph {
             PyList::new(py, &given)?.into_any()
         };
         let records = abi::records_gradients(py);
-        scope.begin(!records || !self.grad_enabled);
+        scope.begin(py, !records || !self.grad_enabled, &self.shared)?;
         let draws = self.trains && self.shared.is_random;
         let random_state = draws
             .then(|| bridge::module(py, "gradients.double_backward")?.call_method0("random_state"));
@@ -380,6 +384,7 @@ impl PaddleGraph {
                 random_state,
             };
             let run = hook(py, &self.shared, variables, inputs, &outputs, &told)?;
+            run.get().leave_with_others(py)?;
             ran = Some(run);
         }
         // Until now nothing told that it waits for its backward.
@@ -472,6 +477,8 @@ impl CompiledGraph for PaddleGraph {
             shared: Arc::new(Shared {
                 scopes: Arc::clone(&shared.scopes),
                 names: shared.names.clone(),
+                results: shared.results.clone(),
+                spare: Arc::clone(&shared.spare),
                 read: shared.read.clone(),
                 computed_from: shared.computed_from.clone(),
                 // Its layers are its own.

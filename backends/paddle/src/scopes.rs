@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 use crate::double_backward::{Scope, Shared};
 use crate::runtime::executor_lock::{self, Turn};
 
-/// Runs of one graph that may wait for their backward: each needs a scope, which costs
-/// milliseconds to make and is never freed. Further ones run call by call.
+/// Runs of one graph that may wait for their backward where what they have saved cannot wait
+/// elsewhere: each needs a scope, which costs milliseconds to make and is never freed. Further ones
+/// run call by call.
 const SCOPES: usize = 16;
 
 impl Shared {
@@ -51,6 +52,10 @@ impl Shared {
         if first.is_some() {
             return Ok(first);
         }
+        let cleared = self.take_cleared(py)?;
+        if cleared.is_some() {
+            return Ok(cleared);
+        }
         if lock(&self.scopes).len() >= SCOPES * Arc::strong_count(&self.scopes) {
             return Ok(None);
         }
@@ -71,7 +76,10 @@ impl Shared {
         let Some((at, scope)) = taken else {
             return Ok(None);
         };
-        let is_free = scope.is_free(py);
+        let is_free = match scope.is_open() {
+            true => scope.is_free(py),
+            false => Ok(false),
+        };
         if matches!(is_free, Ok(true)) {
             return Ok(Some(scope));
         }
@@ -79,6 +87,31 @@ impl Shared {
         let at = at.min(scopes.len());
         scopes.insert(at, scope);
         is_free.map(|_| None)
+    }
+
+    /// The scope used last whose run can wait elsewhere.
+    fn take_cleared(&self, py: Python<'_>) -> PyResult<Option<Scope>> {
+        if !self.saves {
+            return Ok(None);
+        }
+        let taken = {
+            let mut scopes = lock(&self.scopes);
+            let thread = executor_lock::thread_token();
+            let is_own = |it: &Scope| it.thread.ptr_eq(&thread) && it.is_made();
+            let at = scopes.iter().rposition(is_own);
+            at.and_then(|at| Some((at, scopes.remove(at)?)))
+        };
+        let Some((at, scope)) = taken else {
+            return Ok(None);
+        };
+        let has_room = scope.backward.make_room(py);
+        if matches!(has_room, Ok(true)) {
+            return Ok(Some(scope));
+        }
+        let mut scopes = lock(&self.scopes);
+        let at = at.min(scopes.len());
+        scopes.insert(at, scope);
+        has_room.map(|_| None)
     }
 
     /// Drops the spoiled ones at both ends, outside of the lock: variables of a scope may go.

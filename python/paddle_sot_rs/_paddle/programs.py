@@ -99,6 +99,8 @@ class Compiled:
         "has_signal",
         # Variables that the backward takes from a run.
         "needed",
+        # Variables that hold what a run gives, where it may go backward.
+        "results",
         "is_random",
         # Inputs and outputs whose numbers the backward reads, and those that control flow is
         # computed again from.
@@ -440,10 +442,11 @@ class _Compilation:
         listed = {key: [mapping.get(name, name) for name in list_] for key, list_ in names.items()}
         compiled.attributes = run_attributes(forward, backward, listed, results, compiled.trains)
         compiled.program = forward
-        compiled.needed = []
+        compiled.needed, compiled.results = [], []
         if compiled.trains:
             taken = (mapping.get(name, name) for key in ("bx", "bp", "bm", "bo") for name in names[key])
-            compiled.needed = sorted({name for name in taken if name != get_fake_value_name()})
+            compiled.needed = sorted({*taken} - {get_fake_value_name()})
+            compiled.results = sorted({*listed["fo"]} - {get_fake_value_name()})
         return forward, backward
 
 

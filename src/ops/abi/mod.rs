@@ -20,6 +20,7 @@ mod optimizer_updates;
 mod own_version;
 mod plain_optimizer;
 mod prepared_step;
+mod scope_tensors;
 mod self_tests;
 mod shared_ptr;
 mod stop_gradient;
@@ -50,6 +51,7 @@ pub use prepared_step::{
     Before, PreparedRun, StepInputs, are_apart_from_gradients, note_cleared, prepare_step,
     prepared_step, step_inputs,
 };
+pub use scope_tensors::{ScopeTensors, can_move_tensors};
 pub use self_tests::layout_faults;
 pub use stop_gradient::let_gradients_through;
 pub use storage::{are_apart, are_updated_apart, is_apart_from_all};

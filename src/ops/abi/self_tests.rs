@@ -4,8 +4,8 @@
 use pyo3::prelude::*;
 
 use super::{
-    edges, flags, gradient_hooks, history, inplace_version, own_version, stop_gradient, storage,
-    tensor,
+    edges, flags, gradient_hooks, history, inplace_version, own_version, scope_tensors,
+    stop_gradient, storage, tensor,
 };
 
 /// What of Paddle's objects is not as it is known to be: what is read, and why it cannot be.
@@ -27,6 +27,7 @@ pub fn layout_faults(py: Python<'_>) -> Vec<(&'static str, String)> {
         ("flags of gradients", stop_gradient::open(py).err()),
         ("in-place versions", inplace_version::open(py).err()),
         ("memory of tensors", storage::open(py).err()),
+        ("tensors of scopes", scope_tensors::open(py).err()),
         ("shared memory", asked(own_version::self_test(py))),
     ]
     .into_iter()

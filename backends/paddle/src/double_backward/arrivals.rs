@@ -1,7 +1,7 @@
 //! Hooks on the outputs of a run: autograd tells there which gradients arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use paddle_sot_backend::abi;
 use paddle_sot_backend::frame::Modules;
@@ -115,6 +115,8 @@ pub fn hook(
             outputs: OnceLock::new(),
             results,
             number,
+            saved: Mutex::new(None),
+            noted: Mutex::default(),
             kept: AtomicBool::new(false),
             backward,
             last: Default::default(),

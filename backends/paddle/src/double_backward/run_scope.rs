@@ -10,6 +10,9 @@ use crate::runtime::executor_lock;
 use crate::runtime::executors::{self, Executors};
 use crate::steady::Ready;
 
+use super::Shared;
+use super::saved_tensors::Found;
+
 /// Where runs of a program keep its variables.
 pub struct Scope {
     /// The scope alone in a list, as runs take it.
@@ -36,6 +39,14 @@ pub struct Backward {
     pub(super) is_spoiled: AtomicBool,
     /// The same for its backward.
     pub(super) made: AtomicUsize,
+    /// The thread that the run was in, by `executor_lock::this_thread`.
+    pub(super) ran_in: AtomicUsize,
+    /// Whether the backward of what is in the scope has begun: that stays there.
+    pub(super) has_begun: AtomicBool,
+    /// Runs whose scope it is while what they have saved is elsewhere.
+    pub(super) elsewhere: AtomicUsize,
+    /// Where the variables lie.
+    pub(super) found: Found,
     /// The thread that it began in, by `executor_lock::this_thread`.
     pub(super) thread: AtomicUsize,
     /// The number of the run that the scope was used for last, once that has ended; before, and
@@ -89,12 +100,27 @@ impl Scope {
         self.backward.forward_made.load(Ordering::Relaxed) == executors::epoch()
     }
 
+    /// Whether a run in this thread may take it: those of another thread may have to go back to it
+    /// at any moment.
+    pub fn is_open(&self) -> bool {
+        let Backward {
+            elsewhere, ran_in, ..
+        } = &*self.backward;
+        elsewhere.load(Ordering::Relaxed) == 0
+            || ran_in.load(Ordering::Relaxed) == executor_lock::this_thread()
+    }
+
     /// A run in it begins, whose executor is there or made now.
-    pub fn begin(&mut self, is_over: bool) {
+    pub fn begin(&mut self, py: Python<'_>, is_over: bool, shared: &Shared) -> PyResult<()> {
+        self.backward.renew_versions(py, &self.scope, shared)?;
         self.is_over = is_over;
         self.thread = executor_lock::thread_token();
         self.backward.user.store(0, Ordering::Relaxed);
+        self.backward.has_begun.store(false, Ordering::Relaxed);
+        let thread = executor_lock::this_thread();
+        self.backward.ran_in.store(thread, Ordering::Relaxed);
         let made = &self.backward.forward_made;
         made.store(executors::epoch(), Ordering::Relaxed);
+        Ok(())
     }
 }

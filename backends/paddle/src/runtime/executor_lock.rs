@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 
 use super::{RUNTIME, inherited};
+use crate::double_backward::resume_interrupted;
 
 /// Who runs programs, of all threads.
 pub(super) struct State {
@@ -234,6 +235,11 @@ pub fn go_backward(py: Python<'_>, makes: bool) {
     }
 }
 
+/// Whether no other thread runs programs before the pass of autograd is over.
+pub fn is_alone() -> bool {
+    HELD.get().kind == Kind::Exclusive
+}
+
 /// Waits until no other thread runs programs; none does before the pass of autograd is over, or
 /// `be_shared` is called.
 #[pyfunction]
@@ -271,7 +277,7 @@ pub fn begin_other(py: Python<'_>) -> (u8, bool) {
 
 /// A pass of autograd is over.
 #[pyfunction]
-pub fn end_pass(before: (u8, bool)) {
+pub fn end_pass(py: Python<'_>, before: (u8, bool)) -> PyResult<()> {
     let (kind, goes_backward) = before;
     let kinds = [Kind::Out, Kind::Shared, Kind::Exclusive];
     downgrade(kinds[usize::from(kind).min(2)]);
@@ -284,6 +290,12 @@ pub fn end_pass(before: (u8, bool)) {
         passes: held.passes.saturating_sub(1),
         ..held
     });
+    resume_interrupted(py, held.passes)
+}
+
+/// Passes of autograd that this thread is in.
+pub fn passes() -> usize {
+    HELD.get().passes
 }
 
 /// A process is about to be forked: who runs a program in another thread holds locks of Paddle's,

@@ -153,7 +153,8 @@ class _Pass:
     def hold(self, run):
         """Notes what the program holds."""
         if id(run) not in self.held:
-            tensors = _held(run)
+            # None: the run has noted it itself.
+            tensors = None if run.note_saved() else _held(run)
             run.hold()
             self.held[id(run)] = (run, tensors)
 

@@ -35,11 +35,15 @@ class Reusable:
     def random_state(self):
         return None
 
+    def note_saved(self):
+        """It frees nothing: there is nothing to note."""
+        return True
+
     def hold(self):
-        """It frees nothing."""
+        """See `note_saved`."""
 
     def release(self, tensors, moment):
-        """See `hold`."""
+        """See `note_saved`."""
 
 
 def among(runs):
