@@ -23,7 +23,7 @@ use crate::versions::{self, Numbers, ResultNumbers, ResultState};
 
 pub use arrivals::{Told, hook};
 pub use run_scope::{Backward, Scope};
-pub use saved_tensors::resume_interrupted;
+pub use saved_tensors::{Spare, resume_interrupted};
 
 /// Runs of programs that may go backward, of all threads.
 pub(crate) struct Runs {
@@ -92,8 +92,8 @@ pub struct Shared {
     pub results: Vec<String>,
     /// Whether all that the backward needs of a run is in those variables.
     pub saves: bool,
-    /// Tensors of scopes that no program runs in, for runs that wait.
-    pub spare: Arc<Mutex<Vec<ScopeTensors>>>,
+    /// Where runs wait elsewhere.
+    pub spare: Arc<Spare>,
     /// Inputs whose numbers the backward part reads.
     pub read: Vec<usize>,
     /// Those that control flow is computed again from or hands on, and whether every change of them
@@ -239,6 +239,9 @@ impl Run {
         // The thread that it ran in may run something in its scope at this moment.
         let ran_in = self.backward.ran_in.load(Ordering::Relaxed);
         let alone = self.waits_elsewhere() && ran_in != thread;
+        if alone {
+            self.shared.spare.note_threads();
+        }
         executor_lock::go_backward(py, makes() || alone);
         if makes() {
             // All of them may have gone while this thread waited.

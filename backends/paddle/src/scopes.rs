@@ -91,9 +91,6 @@ impl Shared {
 
     /// The scope used last whose run can wait elsewhere.
     fn take_cleared(&self, py: Python<'_>) -> PyResult<Option<Scope>> {
-        if !self.saves {
-            return Ok(None);
-        }
         let taken = {
             let mut scopes = lock(&self.scopes);
             let thread = executor_lock::thread_token();
@@ -104,7 +101,7 @@ impl Shared {
         let Some((at, scope)) = taken else {
             return Ok(None);
         };
-        let has_room = scope.backward.make_room(py);
+        let has_room = scope.backward.make_room(py, self);
         if matches!(has_room, Ok(true)) {
             return Ok(Some(scope));
         }

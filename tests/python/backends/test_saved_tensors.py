@@ -163,6 +163,17 @@ def forward_in_threads(net, xs):
     return list(ys.values())
 
 
+def several_forward_in_a_thread(net, xs):
+    """They wait elsewhere when this thread goes backward through them."""
+    ys = []
+    thread = threading.Thread(target=lambda: ys.extend(net(x) for x in xs[:5]))
+    thread.start()
+    thread.join()
+    for y in reversed(ys):
+        y.sum().backward()
+    return ys
+
+
 def backward_in_threads(net, xs):
     ys = [net(x) for x in xs[:6]]
     for y in ys:
@@ -197,6 +208,7 @@ CASES = (
     a_hook_that_raises,
     changed_in_place,
     forward_in_threads,
+    several_forward_in_a_thread,
     backward_in_threads,
     executors_dropped,
 )

@@ -7,7 +7,7 @@
 //! those that follow it move out as soon as they have run.
 
 use std::cell::RefCell;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use paddle_sot_backend::abi::{ScopeTensors, can_move_tensors};
@@ -42,6 +42,23 @@ struct Finding {
     executors: (usize, usize),
     /// None: they cannot be moved.
     tensors: Option<Arc<Moving>>,
+}
+
+/// What runs of a program wait in.
+#[derive(Default)]
+pub struct Spare {
+    /// Tensors of scopes that no program runs in, and nothing waits in now.
+    tensors: Mutex<Vec<ScopeTensors>>,
+    /// Whether runs have gone backward in another thread than they ran in. Such a thread has to wait
+    /// until nothing runs in their scope: from then on each run has its own.
+    crosses_threads: AtomicBool,
+}
+
+impl Spare {
+    /// A run that waits elsewhere goes backward in another thread than it ran in.
+    pub fn note_threads(&self) {
+        self.crosses_threads.store(true, Ordering::Relaxed);
+    }
 }
 
 thread_local! {
@@ -119,9 +136,10 @@ impl Backward {
     }
 
     /// Makes room in its scope for another run, if what waits there can wait elsewhere.
-    pub fn make_room(&self, py: Python<'_>) -> PyResult<bool> {
+    pub fn make_room(&self, py: Python<'_>, shared: &Shared) -> PyResult<bool> {
+        let crosses_threads = shared.spare.crosses_threads.load(Ordering::Relaxed);
         let has_begun = self.has_begun.load(Ordering::Relaxed);
-        if has_begun || self.held.load(Ordering::Relaxed) > 0 {
+        if !shared.saves || crosses_threads || has_begun || self.held.load(Ordering::Relaxed) > 0 {
             return Ok(false);
         }
         match self.waiting(py) {
@@ -134,7 +152,7 @@ impl Backward {
 impl Shared {
     /// Tensors of a scope that no program runs in.
     fn spare(&self, py: Python<'_>) -> PyResult<ScopeTensors> {
-        let spare = lock(&self.spare).pop();
+        let spare = lock(&self.spare.tensors).pop();
         match spare {
             Some(spare) => Ok(spare),
             None => {
@@ -252,7 +270,7 @@ impl Run {
     /// Nobody needs these any more.
     pub(super) fn give_away(&self, py: Python<'_>, tensors: ScopeTensors) {
         tensors.clear(py);
-        let mut spare = lock(&self.shared.spare);
+        let mut spare = lock(&self.shared.spare.tensors);
         if spare.len() < MOST_SPARE {
             spare.push(tensors);
         }
