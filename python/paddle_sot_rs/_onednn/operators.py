@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import paddle
+
 # They ask for no more than the name.
 KNOWN = frozenset(
     """
@@ -44,7 +46,7 @@ _CONVOLUTIONS = frozenset("conv2d conv2d_transpose conv2d_transpose_bias conv3d 
 _PLAIN = frozenset("fc flatten full fusion_gru gaussian matmul matmul_with_flatten reshape shape transpose".split())
 _KEEPS_LAYOUT = (KNOWN | ACTIVATIONS | frozenset("builtin.combine builtin.split dropout".split())) - _PLAIN
 _PRODUCT, _SUM, _SCALE, _TRANSPOSE = "matmul add scale transpose".split()
-_PRELU, _SOFTPLUS, _LAYER_NORM = "prelu softplus layer_norm".split()
+_PRELU, _SOFTPLUS, _LAYER_NORM, _RESHAPE = "prelu softplus layer_norm reshape".split()
 # Attributes of a product: whether the operands are transposed.
 TURNED = "transpose_x transpose_y".split()
 _FLATTENS = frozenset("flatten reshape".split())
@@ -196,16 +198,29 @@ def _in_its_layout(op: Any) -> Sequence[Any]:
     return tuple(op.operands_source()) if plain_name(op) in _KEEPS_LAYOUT else ()
 
 
-def _has_own_layout(value: Any) -> bool:
-    """Whether a convolution makes it, or what keeps the layout of one."""
-    return any(plain_name(it) in _CONVOLUTIONS for it in _reached(value.get_defining_op(), _in_its_layout))
+def _has_own_layout(maker: Any) -> bool:
+    """Whether it is a convolution, or keeps the layout of one."""
+    return any(plain_name(it) in _CONVOLUTIONS for it in _reached(maker, _in_its_layout))
+
+
+def _read_in_its_place(value: Any) -> Any:
+    """The operation that makes what a product reads: a pass makes what is reshaped and transposed a part of it."""
+    maker = value.get_defining_op()
+    if maker is None or plain_name(maker) != _TRANSPOSE:
+        return maker
+    reshape = _maker(maker)
+    return _maker(reshape) if reshape is not None and plain_name(reshape) == _RESHAPE else maker
 
 
 def misread(op: Any) -> list[int]:
     """The places of operands that a kernel of oneDNN takes for what lies in the order of its dims, and do not."""
-    if plain_name(op) != _PRODUCT:
-        return []
-    return [at for at, value in enumerate(op.operands_source()) if _has_own_layout(value)]
+    name, operands = plain_name(op), op.operands_source()
+    if name == _PRODUCT:
+        return [at for at, value in enumerate(operands) if _has_own_layout(_read_in_its_place(value))]
+    if name in _CONVOLUTIONS and operands[1].dtype == paddle.float32 and _has_own_layout(operands[1].get_defining_op()):
+        # The filter.
+        return [1]
+    return []
 
 
 def transposes_a_column(op: Any) -> bool:

@@ -3,6 +3,7 @@
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from export.test_onednn_in_predictors import equals_eager
 from paddle import nn
 from paddle.nn import functional as F
 from paddle.static import InputSpec
@@ -156,3 +157,44 @@ def test_products_of_columns_with_transposed_columns(dims):
         return [x @ x.T, paddle.matmul(x, x + 1, transpose_y=True), paddle.matmul(y, y + 1, transpose_y=True)]
 
     check(function, dims, [(5, 1), (5, 1)])
+
+
+def attends(net, y):
+    """Attention between pixels, of known dims."""
+    rows = y.reshape([2, 3, -1])
+    return paddle.matmul(rows.transpose([0, 2, 1]), rows)
+
+
+RESHAPED = {
+    "in front": attends,
+    "behind": lambda net, y: y.reshape([2, 3, -1]) @ y.reshape([2, 3, -1]).transpose([0, 2, 1]),
+    "both": lambda net, y: paddle.matmul(*[y.reshape([2, 3, -1]).transpose([0, 2, 1])] * 2, transpose_x=True),
+    "heads": lambda net, y: y.reshape([2, 3, 2, 6]).transpose([0, 2, 1, 3]) @ y.reshape([2, 2, 6, 3]),
+    "not at first": lambda net, y: attends(net, F.sigmoid(y) * y),
+    "scaled": lambda net, y: attends(net, y) / 64 @ y.reshape([2, 3, -1]).transpose([0, 2, 1]),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_products_of_reshaped_convolutions(name, tmp_path):
+    """A pass made what is reshaped and transposed a part of the product, which read the convolution as it lay."""
+    net = Convolved(RESHAPED[name])
+    check(net, [2, 2, 3, 4], [(2, 2, 3, 4)])
+    equals_eager(net, tmp_path, [(2, 2, 3, 4)], [2, 2, 3, 4])
+
+
+FILTERS = {
+    "plain": lambda net, y: F.conv2d(y, y[:1]),
+    "activated": lambda net, y: F.relu(F.conv2d(y, F.relu(y)[:2], padding=1)),
+    "whole": lambda net, y: F.conv2d(y, y * 2, padding=1),
+    "transposed": lambda net, y: F.conv2d_transpose(y, paddle.concat([y, y])[:3]),
+    "depthwise": lambda net, y: F.conv2d(y, y[:1].transpose([1, 0, 2, 3]), groups=3),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_that_a_convolution_makes(name, tmp_path):
+    """The kernel read them as the convolution had laid them out."""
+    net = Convolved(FILTERS[name])
+    check(net, [2, 2, 3, 4], [(2, 2, 3, 4)])
+    equals_eager(net, tmp_path, [(2, 2, 3, 4)], [2, 2, 3, 4])
