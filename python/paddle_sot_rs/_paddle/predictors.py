@@ -20,11 +20,13 @@ from paddle_sot_rs._onednn.operators import (
     is_cut_off,
     is_flattened_otherwise,
     is_listed_otherwise,
+    is_squeezed_otherwise,
     misread,
     norms_several_dims,
     plain_name,
     pools_otherwise,
     reads_behind_the_slope,
+    scales_a_quotient,
     sliced_axes,
     transposes_a_column,
 )
@@ -46,11 +48,10 @@ _FOLLOWERS = """
     matmul: add transpose
     add, subtract, multiply, divide, softplus, batch_norm:
     scale: matmul
-    squeeze: transpose
     transpose: matmul reshape unsqueeze
 """
 # Of these only what is named is joined to them.
-_PLAIN_ONLY = "scale squeeze transpose".split()
+_PLAIN_ONLY = "scale transpose".split()
 
 
 def _followers():
@@ -374,12 +375,16 @@ def _is_joined(op, known):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
     name = plain_name(op)
     users = op.result(0).all_used_ops() if op.num_results() else []
-    if is_flattened_otherwise(op) or is_listed_otherwise(op) or any(map(activates_again, users)):
+    if is_flattened_otherwise(op) or is_listed_otherwise(op) or is_squeezed_otherwise(op):
+        return True
+    if any(map(activates_again, users)):
         return True
     if name in _CONVOLVES and any(map(_adds_fewer_dims, users)):
         return True
     # The pass takes the filter for that of one group.
     if name == "conv2d_transpose" and op.attrs()["groups"] > 1 and any(plain_name(it) == "batch_norm" for it in users):
+        return True
+    if any(scales_a_quotient(user, known) for user in users):
         return True
     if name in _MULTIPLIES and any(grows_a_product(user, known) for user in users):
         return True
