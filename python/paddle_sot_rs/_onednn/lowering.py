@@ -19,11 +19,13 @@ from paddle_sot_rs._onednn.operators import (
     has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
+    is_listed_otherwise,
     misread,
     norms_several_dims,
     plain_name,
     pools_otherwise,
     reads_behind_the_slope,
+    scales_a_quotient,
     transposes_a_column,
 )
 from paddle_sot_rs._paddle import programs
@@ -53,8 +55,8 @@ from .passes import run_passes
 from .steady import Steady, computed_once, is_open, steady_values
 
 # Fusions in the order of Paddle's predictor. Those of convolutions are in `convolutions.py`.
+# What is squeezed and transposed stays two operations: see `is_squeezed_otherwise`.
 FUSIONS = (
-    "squeeze_transpose_onednn_fuse_pass",
     "matmul_scale_fuse_pass",
     "scale_matmul_fuse_pass",
     "reshape_transpose_matmul_fuse_pass",
@@ -90,6 +92,10 @@ def _always(op: Any) -> bool:
 def _prelu(op: Any) -> bool:
     # Of six dims it raises.
     return reads_behind_the_slope(op) or has_six_dims(op)
+
+
+def _transpose(op: Any) -> bool:
+    return is_flattened_otherwise(op) or is_listed_otherwise(op)
 
 
 def _layer_norm(op: Any) -> bool:
@@ -141,7 +147,7 @@ UNSAFE = dict(
     slice=begins_in_front,
     pool2d=pools_otherwise,
     matmul=transposes_a_column,
-    transpose=is_flattened_otherwise,
+    transpose=_transpose,
     # Reorders, whatever dtype is asked for.
     cast=_makes_another_dtype,
     sum=_makes_another_dtype,
@@ -313,7 +319,8 @@ def _place_outermost(program: Any, weights: list[Any], unknown: Unknown, has_ite
     steady = {value.id for value in weights}
     kept = {op.id() for op in (*convolutions(block, steady, unknown), *transposed(block, steady))}
     dims = equal_dims(block)
-    unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items) or grows_a_product(op, dims)]
+    joined = {op.id() for op in block.ops if grows_a_product(op, dims) or scales_a_quotient(op, dims)}
+    unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items) or op.id() in joined]
     if refused := {op.name() for op in unsafe if not can_hide(op)}:
         found.refused |= refused
         return

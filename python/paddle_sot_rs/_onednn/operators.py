@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import paddle
+
 # They ask for no more than the name.
 KNOWN = frozenset(
     """
@@ -44,13 +46,14 @@ _CONVOLUTIONS = frozenset("conv2d conv2d_transpose conv2d_transpose_bias conv3d 
 _PLAIN = frozenset("fc flatten full fusion_gru gaussian matmul matmul_with_flatten reshape shape transpose".split())
 _KEEPS_LAYOUT = (KNOWN | ACTIVATIONS | frozenset("builtin.combine builtin.split dropout".split())) - _PLAIN
 _PRODUCT, _SUM, _SCALE, _TRANSPOSE = "matmul add scale transpose".split()
-_PRELU, _SOFTPLUS, _LAYER_NORM = "prelu softplus layer_norm".split()
+_PRELU, _SOFTPLUS, _LAYER_NORM, _RESHAPE = "prelu softplus layer_norm reshape".split()
 # Attributes of a product: whether the operands are transposed.
 TURNED = "transpose_x transpose_y".split()
+_SQUEEZE = "squeeze"
 _FLATTENS = frozenset("flatten reshape".split())
 _LIST = "builtin.combine"
 # By operation, those behind it that a pass makes a part of it.
-_TURNED_AND = {"transpose": "reshape unsqueeze".split(), "squeeze": ["transpose"]}
+_TURNED_AND = {_TRANSPOSE: "reshape unsqueeze".split()}
 # The passes look through these: what they make of them and a product is a product.
 _RESHAPES = frozenset("reshape scale squeeze transpose unsqueeze".split())
 
@@ -196,16 +199,29 @@ def _in_its_layout(op: Any) -> Sequence[Any]:
     return tuple(op.operands_source()) if plain_name(op) in _KEEPS_LAYOUT else ()
 
 
-def _has_own_layout(value: Any) -> bool:
-    """Whether a convolution makes it, or what keeps the layout of one."""
-    return any(plain_name(it) in _CONVOLUTIONS for it in _reached(value.get_defining_op(), _in_its_layout))
+def _has_own_layout(maker: Any) -> bool:
+    """Whether it is a convolution, or keeps the layout of one."""
+    return any(plain_name(it) in _CONVOLUTIONS for it in _reached(maker, _in_its_layout))
+
+
+def _read_in_its_place(value: Any) -> Any:
+    """The operation that makes what a product reads: a pass makes what is reshaped and transposed a part of it."""
+    maker = value.get_defining_op()
+    if maker is None or plain_name(maker) != _TRANSPOSE:
+        return maker
+    reshape = _maker(maker)
+    return _maker(reshape) if reshape is not None and plain_name(reshape) == _RESHAPE else maker
 
 
 def misread(op: Any) -> list[int]:
     """The places of operands that a kernel of oneDNN takes for what lies in the order of its dims, and do not."""
-    if plain_name(op) != _PRODUCT:
-        return []
-    return [at for at, value in enumerate(op.operands_source()) if _has_own_layout(value)]
+    name, operands = plain_name(op), op.operands_source()
+    if name == _PRODUCT:
+        return [at for at, value in enumerate(operands) if _has_own_layout(_read_in_its_place(value))]
+    if name in _CONVOLUTIONS and operands[1].dtype == paddle.float32 and _has_own_layout(operands[1].get_defining_op()):
+        # The filter.
+        return [1]
+    return []
 
 
 def transposes_a_column(op: Any) -> bool:
@@ -249,6 +265,13 @@ def is_listed_otherwise(op: Any) -> bool:
     return any(plain_name(user) in followers and _is_read_by(user, _LIST) for user in users)
 
 
+def is_squeezed_otherwise(op: Any) -> bool:
+    """Whether it is squeezed and transposed: a pass makes one operation of the two, of which the type is that of what
+    is not squeezed. Passes behind it ask for that: those for activations, sums and lists.
+    """
+    return plain_name(op) == _SQUEEZE and _is_read_by(op, _TRANSPOSE)
+
+
 def _ends_alike(transpose: Any, reshape: Any) -> bool:
     """Whether the last dim of what is reshaped is what is flattened of the transposed."""
     dims, made = transpose.result(0).shape, reshape.result(0).shape
@@ -281,6 +304,22 @@ def grows_a_product(op: Any, known: Mapping[int, Sequence[Any]]) -> bool:
     return _may_grow(left, right, known) or _may_grow(right, left, known)
 
 
+def scales_a_quotient(op: Any, known: Mapping[int, Sequence[Any]]) -> bool:
+    """Whether it scales a quotient that may have more elements than what is divided: a pass makes one operation of the
+    two, whose kernel scales something else. `known`: see `grows_a_product`.
+    """
+    maker = _maker(op) if plain_name(op) == _SCALE else None
+    if maker is None or plain_name(maker) != "divide":
+        return False
+    divided, quotient = maker.operand_source(0), maker.result(0)
+    return _dims(divided, known) != _dims(quotient, known)
+
+
+def _dims(value: Any, known: Mapping[int, Sequence[Any]]) -> Sequence[Any]:
+    """Of values from other blocks nothing is known: an open dim differs from each other one then."""
+    return known.get(value.id, [dim if dim >= 0 else value.id for dim in value.shape])
+
+
 def _may_grow(value: Any, other: Any, known: Mapping[int, Sequence[Any]]) -> bool:
     maker = value.get_defining_op()
     while maker is not None and plain_name(maker) == _SCALE:
@@ -290,7 +329,6 @@ def _may_grow(value: Any, other: Any, known: Mapping[int, Sequence[Any]]) -> boo
     # Of a vector, the kernel makes a matrix first.
     if len(other.shape) > len(value.shape) or any(len(it.shape) < 2 for it in maker.operands_source()):
         return True
-    # Of values from other blocks nothing is known: an open dim differs from each other one then.
-    dims, others = (known.get(it.id, [dim if dim >= 0 else it.id for dim in it.shape]) for it in (value, other))
+    dims, others = _dims(value, known), _dims(other, known)
     pairs = zip(reversed(dims), reversed(value.shape), reversed(others), strict=False)
     return any(size < 2 and dim != wanted and wanted != 1 for dim, size, wanted in pairs)

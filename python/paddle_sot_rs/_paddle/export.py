@@ -14,6 +14,7 @@ from paddle.pir import core as pir_core
 from paddle_sot_rs._graph.quantisers import OBSERVES
 from paddle_sot_rs._paddle.gradients.backward import with_inner
 from paddle_sot_rs._paddle.passes import alike_results
+from paddle_sot_rs._paddle.passes.channels_first import keep_channels_first
 from paddle_sot_rs._paddle.predictors import prepare
 from paddle_sot_rs._paddle.programs import loops
 from paddle_sot_rs._paddle.static_mode import Window
@@ -137,6 +138,7 @@ def export_program(trace, inputs, outputs):
                 "wrongly then, in loaded programs too; leave it at 0 or more where this one is loaded"
             )
         prepare(block, values, result)
+        keep_channels_first(block)
         alike_results.keep_apart(block, result)
         trace.external.clear()
         # A Value points into its program, and does not keep it: `static.inputs` is all that the

@@ -11,8 +11,6 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._onednn.equal_dims import equal_dims
 from paddle_sot_rs._onednn.operators import (
-    ACTIVATIONS,
-    KNOWN,
     TURNED,
     activates_again,
     begins_in_front,
@@ -22,18 +20,21 @@ from paddle_sot_rs._onednn.operators import (
     is_cut_off,
     is_flattened_otherwise,
     is_listed_otherwise,
+    is_squeezed_otherwise,
     misread,
     norms_several_dims,
     plain_name,
     pools_otherwise,
     reads_behind_the_slope,
+    scales_a_quotient,
     sliced_axes,
     transposes_a_column,
 )
 from paddle_sot_rs._paddle.blocks import ROWS
-from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of, with_inner
+from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
 from paddle_sot_rs._paddle.passes.constant_folding import keep_from_folding
-from paddle_sot_rs._paddle.passes.python_numbers import described
+from paddle_sot_rs._paddle.passes.kept_operands import kept_otherwise
+from paddle_sot_rs._paddle.passes.written_over import made_by, written_over_once_more
 from paddle_sot_rs._paddle.value_patches import dims
 from paddle_sot_rs._paddle.views import ASSIGN
 
@@ -47,11 +48,10 @@ _FOLLOWERS = """
     matmul: add transpose
     add, subtract, multiply, divide, softplus, batch_norm:
     scale: matmul
-    squeeze: transpose
     transpose: matmul reshape unsqueeze
 """
 # Of these only what is named is joined to them.
-_PLAIN_ONLY = "scale squeeze transpose".split()
+_PLAIN_ONLY = "scale transpose".split()
 
 
 def _followers():
@@ -68,6 +68,13 @@ _CONVOLUTIONS = [f"pd_op.{name}" for name in (*_CONVOLVES, *"add batch_norm_".sp
 _BEFORE_A_SLOPE = (*_CONVOLVES, *"add batch_norm matmul".split())
 _ONEDNN = (paddle.float32, paddle.bfloat16)
 _BYTES = (paddle.int8, paddle.uint8)
+_SIZE = "output_size"
+_CONVOLVED = {
+    "conv2d": "strides paddings padding_algorithm dilations groups data_format",
+    "conv3d": "strides paddings padding_algorithm groups dilations data_format",
+    "depthwise_conv2d": "strides paddings padding_algorithm groups dilations data_format",
+    "conv2d_transpose": "strides paddings output_padding output_size padding_algorithm groups dilations data_format",
+}
 _PAD = "pd_op.pad"
 _NEAREST = "pd_op.nearest_interp"
 _PRELU = "pd_op.prelu"
@@ -77,8 +84,6 @@ _SOFTPLUS = "pd_op.softplus"
 _SUM = "pd_op.sum"
 # Those of kernels of oneDNN, where these are more.
 _DTYPES = {_NEAREST: (*_ONEDNN, paddle.float16, *_BYTES)}
-# What their operands are safe from: of kernels of oneDNN one writes over what is divided.
-_KEEPS = KNOWN - set("divide divide_".split())
 _SELECTED = (paddle.float32, paddle.float64, paddle.int32, paddle.int64)
 _FLOATS = (paddle.float32, paddle.float16, paddle.bfloat16)
 
@@ -87,7 +92,7 @@ def prepare(block, inputs, outputs=(), written_over=None):
     """Changes a program that is going to be saved.
 
     `inputs` are Values of its inputs, and `outputs` of its results: other ones may take their places. Of a block
-    inside of it, `written_over` is what `_written_over` says of the program.
+    inside of it, `written_over` is what `written_over_once_more` says of the program.
     """
     while customs := [op for op in block.ops if op.name() == CUSTOM]:
         for op in customs:
@@ -95,7 +100,8 @@ def prepare(block, inputs, outputs=(), written_over=None):
     for op in filter(transposes_a_column, block.ops):
         _transpose_before(op, outputs)
     if written_over is None:
-        written_over = _written_over(block, {value.id for value in outputs})
+        _compute_anew(block, outputs)
+        written_over = written_over_once_more(block, {value.id for value in outputs})
     plain, known = {}, equal_dims(block)
     for op in block.ops:
         for at in misread(op):
@@ -129,6 +135,27 @@ def prepare(block, inputs, outputs=(), written_over=None):
         for inner in blocks_of(op):
             prepare(inner, inputs, (), written_over)
             _hand_over_plainly(inner)
+
+
+def _compute_anew(block, outputs):
+    """Keeps from kernels of oneDNN what they would keep, and runs differ in."""
+    convolutions, apart = kept_otherwise(block)
+    for op in convolutions:
+        pir.set_insertion_point(op)
+        given = (_C_ops.cast(value, paddle.float64) for value in op.operands_source()[:2])
+        made = _convolved(op, *given)
+        _take_place(op, _C_ops.cast(made, op.result(0).dtype), outputs)
+    for op in apart:
+        _keep_apart(op, outputs)
+
+
+def _convolved(op, given, weight):
+    """The same convolution of other operands."""
+    names = _CONVOLVED[plain_name(op)].split()
+    sizes = op.operands_source()[2:]
+    return getattr(_C_ops, plain_name(op))(
+        given, weight, *(op.attrs()[name] if name != _SIZE else sizes[0] for name in names)
+    )
 
 
 def _inline(custom, outputs):
@@ -348,9 +375,16 @@ def _is_joined(op, known):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
     name = plain_name(op)
     users = op.result(0).all_used_ops() if op.num_results() else []
-    if is_flattened_otherwise(op) or is_listed_otherwise(op) or any(map(activates_again, users)):
+    if is_flattened_otherwise(op) or is_listed_otherwise(op) or is_squeezed_otherwise(op):
+        return True
+    if any(map(activates_again, users)):
         return True
     if name in _CONVOLVES and any(map(_adds_fewer_dims, users)):
+        return True
+    # The pass takes the filter for that of one group.
+    if name == "conv2d_transpose" and op.attrs()["groups"] > 1 and any(plain_name(it) == "batch_norm" for it in users):
+        return True
+    if any(scales_a_quotient(user, known) for user in users):
         return True
     if name in _MULTIPLIES and any(grows_a_product(user, known) for user in users):
         return True
@@ -384,70 +418,9 @@ def _is_of_convolution(value):
     return op is not None and op.name() in _CONVOLUTIONS
 
 
-def _written_over(block, outputs):
-    """The operations whose results may be written over by what uses them, where those are used more than once.
-
-    What oneDNN has made in plain layout is handed on without a copy, to each as if to the only one.
-    """
-    candidates = [op for op in with_inner(block.ops) if any(map(_is_written, _tensors(op)))]
-    if not candidates:
-        return set()
-    alike, found = {}, set()
-    _find_alike(block, {}, {}, alike)
-    for op in candidates:
-        group = alike.get(op.id(), [op])
-        for at in range(op.num_results()):
-            values = [one.result(at) for one in group if one.result(at).initialized()]
-            if sum(_uses(value) + (value.id in outputs) for value in values) > 1:
-                found.update(one.id() for one in group)
-    return found
-
-
-def _uses(value):
-    """How often a value is used: in a block of an operation, which may be a loop, any number of times."""
-    home = value.get_defining_op().get_parent_block()
-    return sum(1 if user.get_parent_block() is home else 2 for user in value.all_used_ops())
-
-
-def _made(op):
-    return [value for value in op.results() if value.initialized() and value.is_dense_tensor_type()]
-
-
-def _tensors(op):
-    """The tensors that a kernel of oneDNN makes, alone or in a list. A cast makes those of other dtypes too."""
-    maker = op.operand_source(0).get_defining_op() if op.name() == "builtin.split" else op
-    if maker is None or plain_name(maker) not in KNOWN | ACTIVATIONS:
-        return []
-    return _made(op)
-
-
-def _find_alike(block, groups, first, found):
-    """By operation, those that compute the same: a pass leaves the first of them, also of what a block around has."""
-    for op in block.ops:
-        for inner in blocks_of(op):
-            _find_alike(inner, dict(groups), first, found)
-        if op.num_regions() or not op.num_results():
-            continue
-        operands = tuple(first.get(value.id, value.id) for value in op.operands_source() if value.initialized())
-        group = groups.setdefault((described(op), operands), [])
-        group.append(op)
-        found[op.id()] = group
-        for value, same in zip(op.results(), group[0].results(), strict=True):
-            first[value.id] = same.id
-
-
-def _is_written(value):
-    """Whether what uses it may write over it: an operation with such a form whose kernel is none of oneDNN's, or the
-    one of these that does so too.
-    """
-    names = (plain_name(user) for user in value.all_used_ops())
-    keeps = _KEEPS if value.dtype in _ONEDNN else ()
-    return any(name not in keeps and hasattr(_C_ops, f"{name}_") for name in names)
-
-
 def _keep_apart(op, outputs):
     """A copy between each thing that this makes and what is computed next."""
-    for result in _made(op):
+    for result in made_by(op):
         if not result.use_empty() or any(value.is_same(result) for value in outputs):
             pir.set_insertion_point_after(op)
             copy = _C_ops.assign(result)

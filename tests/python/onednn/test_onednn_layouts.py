@@ -3,6 +3,7 @@
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from export.test_onednn_in_predictors import equals_eager
 from paddle import nn
 from paddle.nn import functional as F
 from paddle.static import InputSpec
@@ -156,3 +157,123 @@ def test_products_of_columns_with_transposed_columns(dims):
         return [x @ x.T, paddle.matmul(x, x + 1, transpose_y=True), paddle.matmul(y, y + 1, transpose_y=True)]
 
     check(function, dims, [(5, 1), (5, 1)])
+
+
+def attends(net, y):
+    """Attention between pixels, of known dims."""
+    rows = y.reshape([2, 3, -1])
+    return paddle.matmul(rows.transpose([0, 2, 1]), rows)
+
+
+RESHAPED = {
+    "in front": attends,
+    "behind": lambda net, y: y.reshape([2, 3, -1]) @ y.reshape([2, 3, -1]).transpose([0, 2, 1]),
+    "both": lambda net, y: paddle.matmul(*[y.reshape([2, 3, -1]).transpose([0, 2, 1])] * 2, transpose_x=True),
+    "heads": lambda net, y: y.reshape([2, 3, 2, 6]).transpose([0, 2, 1, 3]) @ y.reshape([2, 2, 6, 3]),
+    "not at first": lambda net, y: attends(net, F.sigmoid(y) * y),
+    "scaled": lambda net, y: attends(net, y) / 64 @ y.reshape([2, 3, -1]).transpose([0, 2, 1]),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_products_of_reshaped_convolutions(name, tmp_path):
+    """A pass made what is reshaped and transposed a part of the product, which read the convolution as it lay."""
+    net = Convolved(RESHAPED[name])
+    check(net, [2, 2, 3, 4], [(2, 2, 3, 4)])
+    equals_eager(net, tmp_path, [(2, 2, 3, 4)], [2, 2, 3, 4])
+
+
+FILTERS = {
+    "plain": lambda net, y: F.conv2d(y, y[:1]),
+    "activated": lambda net, y: F.relu(F.conv2d(y, F.relu(y)[:2], padding=1)),
+    "whole": lambda net, y: F.conv2d(y, y * 2, padding=1),
+    "transposed": lambda net, y: F.conv2d_transpose(y, paddle.concat([y, y])[:3]),
+    "depthwise": lambda net, y: F.conv2d(y, y[:1].transpose([1, 0, 2, 3]), groups=3),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_that_a_convolution_makes(name, tmp_path):
+    """The kernel read them as the convolution had laid them out."""
+    net = Convolved(FILTERS[name])
+    check(net, [2, 2, 3, 4], [(2, 2, 3, 4)])
+    equals_eager(net, tmp_path, [(2, 2, 3, 4)], [2, 2, 3, 4])
+
+
+class Transposed(nn.Layer):
+    """A convolution over time, with the features last."""
+
+    def __init__(self, behind):
+        super().__init__()
+        paddle.seed(0)
+        self.convolution, self.behind = nn.Conv1D(6, 6, 3, padding=1, bias_attr=False), behind
+        self.eval()
+
+    def forward(self, x):
+        return self.behind(self.convolution(x.transpose([0, 2, 1])).transpose([0, 2, 1]), x)
+
+
+ACTIVATED = {
+    "residual": lambda y, x: F.relu(y + x),
+    "in front": lambda y, x: F.gelu(x + y),
+    "slope": lambda y, x: F.leaky_relu(y - x, 0.1),
+    "gate": lambda y, x: F.sigmoid(y * x),
+    "quotient": lambda y, x: paddle.tanh(y / (x.abs() + 1)),
+    "scaled": lambda y, x: (y + x) * 0.5,
+    "sum alone": lambda y, x: y + x,
+    "limits": lambda y, x: (y + x[:1]).clip(0, 1),
+    "list": lambda y, x: F.relu(paddle.concat([y, x], -1)),
+    "stack": lambda y, x: F.relu(paddle.stack([y, x], 1).sum(1)),
+    "layer": lambda y, x: F.relu(y @ paddle.ones([6, 6]) + paddle.ones([6]) + x),
+}
+
+
+@pytest.mark.parametrize("dims", [[2, 4, 6], [None, 4, 6]], ids=["known", "open"])
+@pytest.mark.parametrize("name", ACTIVATED)
+def test_squeezed_and_transposed_convolutions(name, dims, tmp_path):
+    """Passes inferred sums and lists from the type of what was not squeezed, and raised."""
+    net = Transposed(ACTIVATED[name])
+    shapes = [(2, 4, 6)] if dims[0] else [(2, 4, 6), (3, 4, 6)]
+    check(net, dims, shapes)
+    equals_eager(net, tmp_path, shapes, dims)
+
+
+QUOTIENTS = {
+    "negative": lambda x: -(x[:, :1] / (x.abs() + 1)),
+    "multiple": lambda x: x.mean(1, keepdim=True) / (x.abs() + 1) * 0.5,
+    "moved": lambda x: x[0] / (x.abs() + 1) * 2 + 1,
+    "vector": lambda x: 3 - x[0, 0] / (x.abs() + 1),
+    "activated": lambda x: F.tanh(x[:, :1] / (x.abs() + 1)) * 2,
+    "activated later": lambda x: F.relu(x[:, :1] / (x.abs() + 1) * 2),
+    "sum": lambda x: x.sum(-1, keepdim=True) / (x * x + 1) * 0.25,
+    "as large": lambda x: x / (x.abs() + 1) * 0.5,
+    "of one": lambda x: x / (x[:, :1].abs() + 1) * 0.5,
+}
+
+
+@pytest.mark.parametrize("dims", [[2, 3, 4, 5], [None, 3, None, None]], ids=["known", "open"])
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_scaled_quotients_of_what_is_smaller(name, dims, tmp_path):
+    """A pass made one operation of the quotient and the factor, whose kernel scaled something else."""
+    shapes = [(2, 3, 4, 5)] if dims[0] else [(2, 3, 4, 5), (3, 3, 6, 2)]
+    check(QUOTIENTS[name], dims, shapes)
+    equals_eager(QUOTIENTS[name], tmp_path, shapes, dims)
+
+
+LISTED = {
+    "reshaped": lambda net, y: paddle.concat(
+        [y.transpose([0, 2, 3, 1]).reshape([2, -1, 3]), F.tanh(y).reshape([2, -1, 3])], 1
+    ),
+    "flattened": lambda net, y: paddle.concat([(y * 2).transpose([0, 2, 3, 1]).flatten(1), y.flatten(1)], 1),
+    "unsqueezed": lambda net, y: paddle.concat([y.transpose([0, 2, 3, 1]).unsqueeze(1)] * 2, 1),
+    "layers": lambda net, y: paddle.concat(
+        [net.linear(y).transpose([0, 2, 1, 3]).reshape([2, 3, -1]), y.flatten(2)], -1
+    ),
+    "activated": lambda net, y: F.sigmoid(paddle.stack([y.transpose([0, 2, 3, 1]).reshape([2, -1]), y.flatten(1)], 1)),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_lists_of_what_gets_other_dims(name):
+    """A pass made one operation of what is transposed and reshaped, with the type of the first (heads of detectors)."""
+    check(Convolved(LISTED[name]), [2, 2, 3, 4], [(2, 2, 3, 4)])
