@@ -173,8 +173,9 @@ impl Cutter<'_> {
         Some(parts)
     }
 
-    /// Has pieces hand on without gradients what none comes back to: an operation in front of it
-    /// gets no gradient at all in eager mode, and zeros from a program.
+    /// Has pieces hand on without gradients what none comes back to, and says of it where they take
+    /// it: an operation in front of it gets no gradient at all in eager mode, and zeros from a
+    /// program.
     pub(super) fn stop_dead_ends(&self, parts: &mut [Part]) {
         // What stands for another tensor is none of these.
         let is_dead = |id: &SymbolId| {
@@ -182,6 +183,7 @@ impl Cutter<'_> {
             life.is_some_and(|life| !life.carries && self.sir.carries_gradient(*id))
         };
         for part in parts.iter_mut().filter(|_| self.trains) {
+            part.unfed = part.inputs.iter().copied().filter(is_dead).collect();
             for at in 0..part.outputs.len() {
                 if is_dead(&part.outputs[at]) {
                     part.sir.stop_output(at);

@@ -220,6 +220,70 @@ def test_higher_derivatives():
         assert abs(a - b).max() <= 1e-5 * abs(a).max()
 
 
+class Products(nn.Layer):
+    """Two weights are used in each round, a third one never."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.one, self.two, self.unused = (self.create_parameter([4, 4]) for _ in range(3))
+        self.rounds = rounds
+
+    def forward(self, x):
+        for _ in range(self.rounds):
+            x = paddle.tanh(x @ self.one) @ self.two + x * 0.3
+        return x
+
+
+@pytest.mark.parametrize("names", [["one", "two", "unused"], ["unused", "two", "x"], ["two", "one"]])
+def test_higher_derivatives_of_some_weights(names):
+    """What the first piece hands on are the weights themselves, which the walk ends at."""
+
+    def what(net, call, x):
+        known = {**dict(net.named_parameters()), "x": x}
+        asked = [known[name] for name in names]
+        found = paddle.grad((call(x) ** 2).mean(), asked, create_graph=True, allow_unused=True)
+        first = [gradient for gradient in found if gradient is not None]
+        assert [gradient is None for gradient in found] == [name == "unused" for name in names]
+        sum((gradient**2).sum() for gradient in first).backward()
+        seen = [net.one.grad, net.two.grad, x.grad]
+        return [*(gradient.numpy() for gradient in first), *(gradient.numpy() for gradient in seen)]
+
+    eager, ours = answers(what, lambda: Products(130))
+    for a, b in zip(eager, ours, strict=True):
+        assert abs(a - b).max() <= 1e-5 * abs(a).max()
+
+
+class Fed(nn.Layer):
+    """Each round takes rows of what comes in, of which dims may be open."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.linear, self.rounds = nn.Linear(4, 4), rounds
+
+    def forward(self, x):
+        state = paddle.zeros([x.shape[0], 2])
+        for _ in range(self.rounds):
+            state = paddle.tanh(self.linear(x)[:, :2] + state + x[:, :2]) + x[:, 2:] * 0.1
+        return state
+
+
+@pytest.mark.parametrize("rounds", [40, 80, 120])
+def test_smaller_batches(rounds):
+    found = []
+    for translate in (False, True):
+        paddle.seed(3)
+        net, seen = Fed(rounds), []
+        call = sot.to_static(net, compile_at_call=1) if translate else net
+        for rows in (4, 3, 2):
+            x = paddle.linspace(-1, 1, 4 * rows).reshape([rows, 4])
+            x.stop_gradient = False
+            (call(x) ** 2).mean().backward()
+            seen += [*gradients(net), x.grad.numpy()]
+        found.append(seen)
+    are_equal(found)
+    assert sot.stats(call).graphs == 2
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_a_weight_that_changes_in_between(number):
     """Each is refused where eager mode refuses it: pieces keep no old numbers of it."""
