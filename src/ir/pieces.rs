@@ -107,8 +107,13 @@ impl Cutter<'_> {
         let (sizes, limit) = (Sizes::up_to(self.count(PIECE)), self.count(VERY_LONG));
         let of = self.places.pieces(sizes, Sharing::Once, limit)?;
         let mut parts = self.cut_into(py, &of)?;
-        if !self.adds_in_order(&of) {
-            parts.iter_mut().for_each(|part| part.by_calls = true);
+        let numbers: Vec<usize> = (0..of.len()).collect();
+        self.ask_sums(&mut parts, &of, (self.sir, &numbers));
+        let is_in_order = self.adds_in_order(&of);
+        for part in &mut parts {
+            // The last one may use a tensor several times.
+            let adds = part.sums.iter().any(|(_, uses)| uses.len() > 1);
+            part.by_calls |= adds || !is_in_order;
         }
         Some(parts)
     }

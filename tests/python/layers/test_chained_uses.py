@@ -284,6 +284,44 @@ def test_smaller_batches(rounds):
     assert sot.stats(call).graphs == 2
 
 
+class Crossed(nn.Layer):
+    """Pieces have several results, from each of which gradients come to a weight."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.one, self.two, self.norm = self.create_parameter([4, 4]), self.create_parameter([4, 4]), nn.LayerNorm(4)
+        self.scale, self.shift = self.create_parameter([4]), self.create_parameter([4])
+        self.rounds = rounds
+
+    def forward(self, x):
+        first, second = x.reshape([-1, 4]) * 1 * 0.5, x.reshape([-1, 4]) * 2 * 0.5
+        for _ in range(self.rounds):
+            first = functional.softmax(first @ self.two, -1) @ self.one
+            second = paddle.where(second > second * 0.5, second * self.scale, second)
+            left, right = paddle.split(second @ self.two, 2, 1)
+            second = self.norm(paddle.concat([right * functional.sigmoid(left), left], 1) + first)
+            first = functional.sigmoid(paddle.matmul(first, self.two, transpose_y=True))
+            first = (first.astype("float64") * self.shift.astype("float64")).astype("float32")
+            second = functional.sigmoid(paddle.matmul(second, self.one, transpose_y=True))
+            first = paddle.tanh(first @ self.two.t() + first @ self.two)
+        return (second + sum([first, second]) * 0.1).reshape([-1, 3, 4]).sum(1)
+
+
+@pytest.mark.parametrize("rounds", [21, 22, 24, 30, 34, 66])
+def test_results_of_a_piece(rounds):
+    found = []
+    for translate in (False, True):
+        paddle.seed(71)
+        net = Crossed(rounds)
+        call = sot.to_static(net, compile_at_call=1) if translate else net
+        x = paddle.randn([4, 12])
+        functional.cross_entropy(call(x), paddle.to_tensor([0, 2, 1, 0])).backward()
+        found.append(gradients(net))
+    are_equal(found)
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_a_weight_that_changes_in_between(number):
     """Each is refused where eager mode refuses it: pieces keep no old numbers of it."""
