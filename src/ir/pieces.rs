@@ -107,8 +107,13 @@ impl Cutter<'_> {
         let (sizes, limit) = (Sizes::up_to(self.count(PIECE)), self.count(VERY_LONG));
         let of = self.places.pieces(sizes, Sharing::Once, limit)?;
         let mut parts = self.cut_into(py, &of)?;
-        if !self.adds_in_order(&of) {
-            parts.iter_mut().for_each(|part| part.by_calls = true);
+        let numbers: Vec<usize> = (0..of.len()).collect();
+        self.ask_sums(&mut parts, &of, (self.sir, &numbers));
+        let is_in_order = self.adds_in_order(&of);
+        for part in &mut parts {
+            // The last one may use a tensor several times.
+            let adds = part.sums.iter().any(|(_, uses)| uses.len() > 1);
+            part.by_calls |= adds || !is_in_order;
         }
         Some(parts)
     }
@@ -173,8 +178,9 @@ impl Cutter<'_> {
         Some(parts)
     }
 
-    /// Has pieces hand on without gradients what none comes back to: an operation in front of it
-    /// gets no gradient at all in eager mode, and zeros from a program.
+    /// Has pieces hand on without gradients what none comes back to, and says of it where they take
+    /// it: an operation in front of it gets no gradient at all in eager mode, and zeros from a
+    /// program.
     pub(super) fn stop_dead_ends(&self, parts: &mut [Part]) {
         // What stands for another tensor is none of these.
         let is_dead = |id: &SymbolId| {
@@ -182,6 +188,7 @@ impl Cutter<'_> {
             life.is_some_and(|life| !life.carries && self.sir.carries_gradient(*id))
         };
         for part in parts.iter_mut().filter(|_| self.trains) {
+            part.unfed = part.inputs.iter().copied().filter(is_dead).collect();
             for at in 0..part.outputs.len() {
                 if is_dead(&part.outputs[at]) {
                     part.sir.stop_output(at);

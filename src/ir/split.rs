@@ -21,6 +21,8 @@ pub struct Part {
     pub outputs: Vec<SymbolId>,
     /// A program would give other gradients.
     pub by_calls: bool,
+    /// Inputs to which no gradient of the whole flows: it may use them any number of times.
+    pub unfed: Vec<SymbolId>,
     /// Inputs of its graph to which these of its statements give gradients, in the order in which
     /// eager mode adds them.
     pub sums: Vec<(SymbolId, Vec<usize>)>,
@@ -195,6 +197,7 @@ impl StatementIr {
             outputs,
             sums: Vec::new(),
             chained: Vec::new(),
+            unfed: Vec::new(),
             by_calls: alone.iter().zip(*of).any(|(it, at)| *it && *at == number),
         })
     }

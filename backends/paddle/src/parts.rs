@@ -19,7 +19,7 @@ use crate::alike_pieces::{Known, Piece, Programs};
 use crate::bridge;
 use crate::eager_fallback::EagerFallback;
 use crate::ordered_sums::in_order;
-use crate::pieces::compile_pieces;
+use crate::pieces::{HOPELESS, compile_pieces};
 use crate::versions::{self, COMPUTED_AGAIN};
 
 /// Parts of fewer operations always run call by call: what follows a result is often a loss of one
@@ -76,6 +76,9 @@ pub struct Role {
     /// flow decides.
     pub uncertain: Vec<usize>,
 }
+
+/// A tensor, and the statements that give it gradients, in the order in which these are added.
+type Sum = (SymbolId, Vec<usize>);
 
 /// Compiles one program.
 type Compile<'a> = &'a dyn Fn(CompileRequest, Role) -> Result<Box<dyn CompiledGraph>, BackendError>;
@@ -150,7 +153,7 @@ fn compile_or_give_up(
 }
 
 /// One program, with views behind it where its backward reads what those are of: who writes into
-/// them writes there.
+/// them writes there. `sums` are added as they are by one program alone.
 ///
 /// # Errors
 /// Whatever compiling it raises.
@@ -158,7 +161,7 @@ pub(crate) fn compile_one(
     py: Python<'_>,
     request: CompileRequest,
     compiler: &Compiler<'_>,
-    role: Role,
+    (role, sums): (Role, &[Sum]),
 ) -> Result<Box<dyn CompiledGraph>, BackendError> {
     let (sir, example_inputs) = (request.sir.clone(), request.example_inputs.clone());
     let (grad_enabled, least) = (request.grad_enabled, request.least);
@@ -175,6 +178,18 @@ pub(crate) fn compile_one(
     };
     let parts = again.sir.views_behind(py, &outputs);
     let parts = parts.ok_or("a result is a view of what its gradient reads");
+    let meets = |part: &Part, asked: &[usize]| asked.iter().any(|at| part.statements.contains(at));
+    let is_apart = |parts: &Vec<Part>, asked: &[usize]| {
+        asked.len() > 2 && parts.iter().filter(|part| meets(part, asked)).count() > 1
+    };
+    if parts
+        .as_ref()
+        .is_ok_and(|parts| sums.iter().any(|(_, asked)| is_apart(parts, asked)))
+    {
+        return Err(BackendError::Refused(
+            "a piece hands on a view of what it adds gradients to".into(),
+        ));
+    }
     compile_or_give_up(py, again, parts, compiler, &role)
 }
 
@@ -233,7 +248,8 @@ impl Parts {
                 };
                 let others = later.entry(*id).or_default();
                 *others = others.saturating_sub(1);
-                if is_long && request.grad_enabled && *others > 0 && sir.carries_gradient(*id) {
+                let is_fed = sir.carries_gradient(*id) && !part.unfed.contains(id);
+                if is_long && request.grad_enabled && *others > 0 && is_fed {
                     once.push(*own);
                 }
                 let at = number(&numbers, id)?;
@@ -371,16 +387,21 @@ fn compile_part(
     // A round of a loop pays for a program of its own later than a graph does: so much stands
     // around each.
     let least = whole.least.max(LEAST) * if once.is_empty() { 1 } else { ROUND };
-    let is_small = by_calls || (operations < least && !sir.has_regions());
+    let is_too_long = operations > HOPELESS;
+    if is_too_long {
+        log::info!(target: "paddle_sot_rs.backend", "a part of {operations} operations runs call by call: one program would take Paddle minutes");
+    }
+    let runs_by_calls = by_calls || is_too_long || (operations < least && !sir.has_regions());
     for id in &once {
         // Eager mode adds a gradient for each use to those of other pieces.
-        if !is_small && !session.is_used_once(py, *id)? {
+        if !runs_by_calls && !session.is_used_once(py, *id)? {
             return Err(BackendError::Refused(
                 "a piece uses a tensor of another one more than once".into(),
             ));
         }
     }
-    if !is_small && !sums.is_empty() && !sir.adds_like(&sums, session.sums(py, &sir)?.as_ref()) {
+    if !runs_by_calls && !sums.is_empty() && !sir.adds_like(&sums, session.sums(py, &sir)?.as_ref())
+    {
         return Err(BackendError::Refused(
             "a piece adds gradients in another order than eager mode".into(),
         ));
@@ -393,8 +414,8 @@ fn compile_part(
         least: whole.least,
     };
     match backend::get("eager") {
-        Ok(eager) if is_small => eager.backend.compile(py, request),
-        _ => compile_one(py, request, compiler, role),
+        Ok(eager) if runs_by_calls => eager.backend.compile(py, request),
+        _ => compile_one(py, request, compiler, (role, &sums)),
     }
 }
 

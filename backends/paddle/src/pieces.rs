@@ -12,9 +12,9 @@ use crate::eager_fallback::EagerFallback;
 use crate::ordered_sums::makers;
 use crate::parts::{Compiler, Parts, Role, TOO_LONG, compile_one};
 
-/// Graphs of more operations that cannot be cut up run call by call: Paddle's time for one program
-/// grows with the square of its length.
-const HOPELESS: usize = 3000;
+/// Graphs and parts of more operations that cannot be cut up run call by call: Paddle's time for
+/// one program grows with the square of its length.
+pub const HOPELESS: usize = 3000;
 
 /// One program, or the pieces of a long graph.
 ///
@@ -30,7 +30,7 @@ pub fn compile_pieces(
     let operations = request.session.operations(sir.statements.len());
     let (examples, trains) = (&request.example_inputs, request.grad_enabled);
     let Some(mut cutter) = sir.cutter(py, operations, examples, trains) else {
-        return compile_one(py, request, compiler, Role::default());
+        return whole(py, request, operations, compiler);
     };
     if cutter.asks_order() {
         cutter.arrivals = request.session.arrivals(py, &sir)?;
@@ -62,11 +62,21 @@ pub fn compile_pieces(
             return Ok(parts);
         }
     }
+    whole(py, request, operations, compiler)
+}
+
+/// One program, or call by call where that would take Paddle too long.
+fn whole(
+    py: Python<'_>,
+    request: CompileRequest,
+    operations: usize,
+    compiler: &Compiler<'_>,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
     if operations > HOPELESS {
         let why = format!(
-            "{operations} operations that share tensors in a way that cannot be cut into pieces: one program would take Paddle minutes"
+            "{operations} operations that cannot be cut into pieces: one program would take Paddle minutes"
         );
         return EagerFallback::run(py, request, why, "eager");
     }
-    compile_one(py, request, compiler, Role::default())
+    compile_one(py, request, compiler, (Role::default(), &[]))
 }

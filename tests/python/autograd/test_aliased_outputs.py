@@ -296,3 +296,25 @@ def test_results_of_one_call_that_share_storage(trains, backend):
     assert sot.stats(run).graphs == 1
     assert not sot.stats(run).graph_breaks
     assert not sot.stats(run).fallbacks
+
+
+@pytest.mark.parametrize("split", ["chunk", "split", "unbind"])
+def test_parts_of_a_batch_without_gradients(split):
+    """They leave in front of a break; results with gradients are computed from them."""
+    net = paddle.nn.Linear(4, 3)
+
+    def function(x):
+        total = 0.0
+        for part in getattr(x, split)(*(() if split == "unbind" else (2,))):
+            loss = (net(part) ** 2).mean()
+            loss.backward()
+            total = total + loss.detach()
+        return total
+
+    translated, found = translate(function), []
+    for run in (function, translated):
+        x = paddle.linspace(-1, 1, 16).reshape([2, 2, 4])
+        found.append([run(x).tolist(), *(each.grad.tolist() for each in net.parameters())])
+        net.clear_gradients()
+    assert found[0] == found[1]
+    assert sot.stats(translated).fallbacks == []

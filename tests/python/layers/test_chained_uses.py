@@ -220,6 +220,108 @@ def test_higher_derivatives():
         assert abs(a - b).max() <= 1e-5 * abs(a).max()
 
 
+class Products(nn.Layer):
+    """Two weights are used in each round, a third one never."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.one, self.two, self.unused = (self.create_parameter([4, 4]) for _ in range(3))
+        self.rounds = rounds
+
+    def forward(self, x):
+        for _ in range(self.rounds):
+            x = paddle.tanh(x @ self.one) @ self.two + x * 0.3
+        return x
+
+
+@pytest.mark.parametrize("names", [["one", "two", "unused"], ["unused", "two", "x"], ["two", "one"]])
+def test_higher_derivatives_of_some_weights(names):
+    """What the first piece hands on are the weights themselves, which the walk ends at."""
+
+    def what(net, call, x):
+        known = {**dict(net.named_parameters()), "x": x}
+        asked = [known[name] for name in names]
+        found = paddle.grad((call(x) ** 2).mean(), asked, create_graph=True, allow_unused=True)
+        first = [gradient for gradient in found if gradient is not None]
+        assert [gradient is None for gradient in found] == [name == "unused" for name in names]
+        sum((gradient**2).sum() for gradient in first).backward()
+        seen = [net.one.grad, net.two.grad, x.grad]
+        return [*(gradient.numpy() for gradient in first), *(gradient.numpy() for gradient in seen)]
+
+    eager, ours = answers(what, lambda: Products(130))
+    for a, b in zip(eager, ours, strict=True):
+        assert abs(a - b).max() <= 1e-5 * abs(a).max()
+
+
+class Fed(nn.Layer):
+    """Each round takes rows of what comes in, of which dims may be open."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.linear, self.rounds = nn.Linear(4, 4), rounds
+
+    def forward(self, x):
+        state = paddle.zeros([x.shape[0], 2])
+        for _ in range(self.rounds):
+            state = paddle.tanh(self.linear(x)[:, :2] + state + x[:, :2]) + x[:, 2:] * 0.1
+        return state
+
+
+@pytest.mark.parametrize("rounds", [40, 80, 120])
+def test_smaller_batches(rounds):
+    found = []
+    for translate in (False, True):
+        paddle.seed(3)
+        net, seen = Fed(rounds), []
+        call = sot.to_static(net, compile_at_call=1) if translate else net
+        for rows in (4, 3, 2):
+            x = paddle.linspace(-1, 1, 4 * rows).reshape([rows, 4])
+            x.stop_gradient = False
+            (call(x) ** 2).mean().backward()
+            seen += [*gradients(net), x.grad.numpy()]
+        found.append(seen)
+    are_equal(found)
+    assert sot.stats(call).graphs == 2
+
+
+class Crossed(nn.Layer):
+    """Pieces have several results, from each of which gradients come to a weight."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.one, self.two, self.norm = self.create_parameter([4, 4]), self.create_parameter([4, 4]), nn.LayerNorm(4)
+        self.scale, self.shift = self.create_parameter([4]), self.create_parameter([4])
+        self.rounds = rounds
+
+    def forward(self, x):
+        first, second = x.reshape([-1, 4]) * 1 * 0.5, x.reshape([-1, 4]) * 2 * 0.5
+        for _ in range(self.rounds):
+            first = functional.softmax(first @ self.two, -1) @ self.one
+            second = paddle.where(second > second * 0.5, second * self.scale, second)
+            left, right = paddle.split(second @ self.two, 2, 1)
+            second = self.norm(paddle.concat([right * functional.sigmoid(left), left], 1) + first)
+            first = functional.sigmoid(paddle.matmul(first, self.two, transpose_y=True))
+            first = (first.astype("float64") * self.shift.astype("float64")).astype("float32")
+            second = functional.sigmoid(paddle.matmul(second, self.one, transpose_y=True))
+            first = paddle.tanh(first @ self.two.t() + first @ self.two)
+        return (second + sum([first, second]) * 0.1).reshape([-1, 3, 4]).sum(1)
+
+
+@pytest.mark.parametrize("rounds", [21, 22, 24, 30, 34, 66])
+def test_results_of_a_piece(rounds):
+    found = []
+    for translate in (False, True):
+        paddle.seed(71)
+        net = Crossed(rounds)
+        call = sot.to_static(net, compile_at_call=1) if translate else net
+        x = paddle.randn([4, 12])
+        functional.cross_entropy(call(x), paddle.to_tensor([0, 2, 1, 0])).backward()
+        found.append(gradients(net))
+    are_equal(found)
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks, stats.fallbacks) == (1, [], [])
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_a_weight_that_changes_in_between(number):
     """Each is refused where eager mode refuses it: pieces keep no old numbers of it."""

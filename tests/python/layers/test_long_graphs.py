@@ -216,6 +216,59 @@ def test_what_cannot_be_cut_runs_call_by_call():
     assert "cannot be cut into pieces" in stats.fallbacks[0].message
 
 
+def test_gradients_in_a_long_graph_run_call_by_call():
+    """A graph with `paddle.grad` in it is not cut."""
+    net = Unrolled(220)
+
+    def function(x):
+        return paddle.grad(net(x).mean(), net.parameters())
+
+    call = sot.to_static(function, compile_at_call=1)
+    x = paddle.linspace(-1, 1, 12).reshape([3, 4])
+    assert all(a.equal_all(b) for a, b in zip(function(x), call(x), strict=True))
+    stats = sot.stats(call)
+    assert (stats.graphs, stats.graph_breaks) == (1, [])
+    assert "cannot be cut into pieces" in stats.fallbacks[0].message
+
+
+def test_long_parts_of_several_results():
+    """One program of so many operations would take minutes."""
+    net = Squared(520)
+
+    def function(x):
+        y = net(x)
+        return (y**2).mean(), y
+
+    call = sot.to_static(function, compile_at_call=1)
+    found = []
+    for run in (function, call):
+        x = paddle.linspace(-1, 1, 12).reshape([3, 4])
+        loss, y = run(x)
+        (loss + y.mean()).backward()
+        found.append([parameter.grad.numpy() for parameter in net.parameters()])
+        net.clear_gradients()
+    assert all((a == b).all() for a, b in zip(*found, strict=True))
+    assert "of which 0 are programs" in report(call)[0]
+
+
+def test_loops_without_gradients_in_a_function_with_gradients(caplog):
+    """Their pieces share weights, and use them as often as they like."""
+    net = Summed(220)
+
+    def function(x):
+        with paddle.no_grad():
+            return net(x)
+
+    call = sot.to_static(function, compile_at_call=1)
+    x = paddle.linspace(-1, 1, 12).reshape([3, 4])
+    with caplog.at_level("WARNING"):
+        answer = call(x)
+    assert answer.equal_all(function(x))
+    assert answer.stop_gradient
+    assert parts_of(call) > 4
+    assert caplog.records == []
+
+
 class DeadEnd(nn.Layer):
     """One state of the loop is taken behind it, and reaches no result."""
 

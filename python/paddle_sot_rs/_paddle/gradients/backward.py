@@ -145,14 +145,14 @@ def arriving(block, inputs, targets, seeds, branches, whens):
 def ways_back(block, inputs, targets, branches, is_program=False):
     """The operations that gradients of targets go back through, in order, each with what it gives gradients to.
 
-    The order is that of eager mode, or, where targets begin in another one there, of `gradients`.
+    The order is that of eager mode, or that of `gradients`, where what makes several results begins with the last.
 
     None where the program has something that only the general construction knows.
     """
     backward = _Backward(block, inputs, branches)
     try:
         starts = {value.id: at for at, value in enumerate(targets) if not value.stop_gradient}
-        order = backward.order(set(starts), None if is_program else starts)
+        order = backward.order(set(starts), starts, max if is_program else min)
     except _Unusual:
         return None
     return [(node.op, [value for value in node.sources() if value.id in backward.needs]) for node in order]
@@ -217,10 +217,10 @@ class _Backward:
         self.shared.remove_unused(self.block)
         return result, whens
 
-    def order(self, wanted, starts=None):
+    def order(self, wanted, starts=None, of_several=min):
         """The operations between the inputs and the targets, results first, breadth first as in eager mode.
 
-        `starts` has the targets by number where they begin in this order, not in that of the program.
+        `starts`: the targets by number, if they begin in this order; `of_several`: where what makes several does.
         """
         self.needs = needs = {value.id for value in self.inputs if not value.stop_gradient}
         nodes = []
@@ -274,6 +274,7 @@ class _Backward:
                     if value.initialized() and not value.stop_gradient:
                         needs.add(value.id)
             nodes.append(node)
+        self.of_several = of_several
         return self.sorted(nodes, wanted, starts)
 
     def sorted(self, nodes, wanted, starts):
@@ -299,9 +300,10 @@ class _Backward:
         # In program order, as far as nothing waits.
         ready = [node for node in reversed(effective) if not node.waiting]
         if starts is not None:
-            ready.sort(
-                key=lambda node: min(starts.get(value.id, len(starts)) for values in node.outputs for value in values)
-            )
+            known = {
+                node: [starts[it.id] for values in node.outputs for it in values if it.id in starts] for node in ready
+            }
+            ready.sort(key=lambda node: self.of_several(known[node], default=len(starts)))
         queue = deque(ready)
         order = []
         while queue:

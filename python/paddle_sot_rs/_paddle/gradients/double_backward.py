@@ -279,6 +279,14 @@ def _apart(gradient):
     return _C_ops.transpose(gradient, list(range(gradient.ndim)))
 
 
+def _made(answer, given):
+    """A result that walks can begin at: what a piece hands on is what it takes."""
+    if not any(answer is tensor for tensor in given):
+        return answer
+    with paddle.enable_grad():
+        return _apart(answer)
+
+
 def run_backward(tensors, gradients=(), retain_graph=False, *rest):
     if not retain_graph and getattr(_state, "walk", None) is None:
         return _native_backward(tensors, gradients, retain_graph, *rest)
@@ -310,7 +318,9 @@ def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, onl
         with _unmoved(given), _drawing_from(run.random_state()):
             answers = run.replay()
         _compare(run, answers)
-        reached = [(answers[at], gradient) for at, gradient in captured.items() if not answers[at].stop_gradient]
+        reached = [
+            (_made(answers[at], given), gradient) for at, gradient in captured.items() if not answers[at].stop_gradient
+        ]
         if not reached:
             continue
         ends, seeds = map(list, zip(*reached, strict=True))

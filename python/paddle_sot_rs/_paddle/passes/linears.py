@@ -31,8 +31,9 @@ class Fusion:
         count, operations = 0, block.ops[:end]
         writes = [at for at, op in enumerate(operations) if _writes(op)]
         places = {op.id(): at for at, op in enumerate(operations)} if writes else {}
-        for op in operations:
-            if op.name() == _PRODUCT and (addition := _addition(op)) is not None:
+        # Sums that are fused are gone: who asks one of those for its name reads freed memory.
+        for op in [op for op in operations if op.name() == _PRODUCT]:
+            if (addition := _addition(op)) is not None:
                 # The product moves to the sum: a step may write what it takes before that.
                 behind = places.get(addition.id(), len(operations))
                 if any(places[op.id()] < at < behind for at in writes):

@@ -103,8 +103,8 @@ fn list(t: &Tracer<'_>, id: VarId) -> Option<VarId> {
 struct Used {
     /// What they make.
     made: FxHashSet<SymbolId>,
-    /// What they compute something with a gradient from that is no view, or a view that such is
-    /// computed from.
+    /// What carries a gradient and they compute something from that is no view, or a view that such
+    /// is computed from.
     passed: FxHashSet<SymbolId>,
     /// Lists of views with one of those in them.
     passed_lists: FxHashSet<VarId>,
@@ -124,7 +124,9 @@ impl Used {
             });
             if flows {
                 statement.for_each_argument(&mut |id| {
-                    passed.insert(id);
+                    if sir.has_gradient(id) {
+                        passed.insert(id);
+                    }
                 });
             }
         }
