@@ -5,8 +5,11 @@
 //! fusions are made that hold with parameters that change.
 
 mod caches;
+mod compared;
 mod direct;
 mod scopes;
+
+use std::sync::Arc;
 
 use paddle_sot_backend::abi;
 use paddle_sot_backend::frame::Modules;
@@ -60,12 +63,61 @@ fn placement(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 }
 
 impl OnednnBackend {
+    /// A program that computes what eager mode does: on oneDNN, or as the default backend has it.
     fn compile_placed(
         &self,
         py: Python<'_>,
         request: CompileRequest,
         role: Role,
     ) -> Result<Box<dyn CompiledGraph>, BackendError> {
+        let (sir, examples) = (Arc::clone(&request.sir), request.example_inputs.clone());
+        let (grad_enabled, least) = (request.grad_enabled, request.least);
+        let why = match self.compile_on_onednn(py, request, role.clone()) {
+            Ok((graph, may_be_compared)) => {
+                let difference = match may_be_compared {
+                    true => {
+                        let made_for = (&sir, &examples[..]);
+                        compared::difference(py, &*graph, made_for, self.in_bfloat16)?
+                    }
+                    false => None,
+                };
+                match difference {
+                    None => return Ok(graph),
+                    Some(difference) => difference,
+                }
+            }
+            Err(err @ BackendError::Raised(_)) => format!("it raises {}", err.reason(py)?),
+            Err(err) => return Err(err),
+        };
+        let why = format!("oneDNN: not used, {why}");
+        log::warn!(target: "paddle_sot_rs.backend", "a graph runs without oneDNN, which computes it otherwise than eager mode: {why}");
+        default(|backend| {
+            let session = backend::retrace(py, backend, &sir, &examples)?;
+            let request = CompileRequest {
+                sir: Arc::clone(&sir),
+                session,
+                example_inputs: examples.clone(),
+                grad_enabled,
+                least,
+            };
+            let program = paddle_sot_backend_paddle::compile_plainly(py, request, role.clone())?;
+            let lowered = Lowered {
+                program,
+                report: vec![why.clone()],
+                backend: "onednn",
+                surroundings: None,
+            };
+            Ok(Box::new(lowered) as Box<dyn CompiledGraph>)
+        })
+    }
+
+    /// A program on oneDNN, and whether it may run beside eager mode to be compared with that.
+    fn compile_on_onednn(
+        &self,
+        py: Python<'_>,
+        request: CompileRequest,
+        role: Role,
+    ) -> Result<(Box<dyn CompiledGraph>, bool), BackendError> {
         let caches = Caches::new(py)?.map(|it| Py::new(py, it)).transpose()?;
         let grad = request.grad_enabled;
         let given = (grad, &caches, self.frozen, self.least, self.in_bfloat16);
@@ -73,6 +125,7 @@ impl OnednnBackend {
         let inputs = request.sir.tensor_inputs().count();
         let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
         let report = lowering.getattr("report")?.extract()?;
+        let may_be_compared = lowering.getattr("may_be_compared")?.extract()?;
         let calls: Option<Recipe> = lowering.call_method0("recipe")?.extract()?;
         // A program does not take what it does not use.
         let calls = calls.filter(|calls| calls.0 == inputs);
@@ -84,8 +137,8 @@ impl OnednnBackend {
             surroundings,
         });
         Ok(match calls {
-            Some(calls) => Box::new(DirectCalls::new(py, calls, program)?),
-            None => program,
+            Some(calls) => (Box::new(DirectCalls::new(py, calls, program)?), false),
+            None => (program, may_be_compared),
         })
     }
 }

@@ -168,6 +168,18 @@ pub fn compile_lowered(
     compile_program(py, request, Some(lowering), role)
 }
 
+/// One program as this backend has it, for another one.
+///
+/// # Errors
+/// When the program cannot be compiled.
+pub fn compile_plainly(
+    py: Python<'_>,
+    request: CompileRequest,
+    role: Role,
+) -> Result<Box<dyn CompiledGraph>, BackendError> {
+    compile_program(py, request, None, role)
+}
+
 /// One program.
 fn compile_program(
     py: Python<'_>,

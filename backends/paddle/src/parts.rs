@@ -358,12 +358,12 @@ fn note_ends(parts: &mut [Compiled], outputs: &[usize]) {
     }
 }
 
-/// A tensor with this metadata: what a part takes from another one is not there yet.
+/// A tensor of zeros with this metadata: what a part takes from another one is not there yet.
 fn stand_in(py: Python<'_>, meta: &TensorMeta) -> Result<Obj, BackendError> {
     let dims: Vec<i64> = meta.shape.iter().map(|dim| (*dim).max(1)).collect();
     let made = py
         .paddle()?
-        .call_method1("empty", (dims, meta.dtype.as_str()))?;
+        .call_method1("full", (dims, 0, meta.dtype.as_str()))?;
     made.setattr("stop_gradient", meta.stop_gradient)?;
     Ok(Obj::from(made))
 }

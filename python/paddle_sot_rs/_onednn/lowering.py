@@ -30,6 +30,7 @@ from paddle_sot_rs._onednn.operators import (
 )
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
+from paddle_sot_rs._paddle.effects import has_effects
 from paddle_sot_rs._paddle.gradients.backward import REGIONS, with_inner
 from paddle_sot_rs._paddle.kernels import is_on_cpu
 from paddle_sot_rs._paddle.runnable import LAYOUT_NAMES
@@ -394,6 +395,8 @@ class Lowering(programs.Lowering):
         # Why nothing of the program runs on oneDNN; None where something does.
         self.refusal: str | None = None
         self.report: list[str] = []
+        # Whether it does the same when it runs again, and something of it is on oneDNN.
+        self.may_be_compared = False
         # Calls that do the same as a program without oneDNN: see `direct_calls`.
         self.calls: DirectCalls | None = None
         # Names of inputs that convolutions keep.
@@ -433,6 +436,9 @@ class Lowering(programs.Lowering):
         if self.refusal is not None:
             return None
         self.hoists = False
+        # Blocks are made when they are run first: no comparison decides which.
+        has_blocks = any(op.name() in REGIONS for op in block.ops)
+        self.may_be_compared = not has_blocks and not has_effects(block.ops)
         closed = [at for at in weights if not is_open(inputs[at])]
         values = [inputs[at] for at in closed]
         fold_batch_norms(block, values)
@@ -463,6 +469,7 @@ class Lowering(programs.Lowering):
         self.in_place = False
         operations = [op for op in with_inner(forward.global_block().ops) if op.name() not in _EDGES]
         placed = sum(op.name().startswith("onednn_op.") for op in operations)
+        self.may_be_compared &= placed > 0
         self.report = [f"oneDNN: {placed} of {len(operations)} operators"] if placed else []
         if placed and self.in_bfloat16:
             self.report += _dtypes(operations)

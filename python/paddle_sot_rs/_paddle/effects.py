@@ -41,3 +41,10 @@ def reads_statistics(op):
         return False
     attributes = op.attrs()
     return attributes["use_global_stats"] or attributes["is_test"] and not attributes["trainable_statistics"]
+
+
+def has_effects(operations):
+    """Whether running them once more would draw other numbers, or write what they are given again."""
+    if first_random(operations) is not None:
+        return True
+    return any(written(op) and not reads_statistics(op) for op in with_inner(operations))

@@ -49,7 +49,7 @@ struct Finding {
 pub struct Spare {
     /// Tensors of scopes that no program runs in, and nothing waits in now.
     tensors: Mutex<Vec<ScopeTensors>>,
-    /// Whether runs have gone backward in another thread than they ran in. Such a thread has to wait
+    /// Whether runs have gone backward in another thread than they ran in. Such a thread waits
     /// until nothing runs in their scope: from then on each run has its own.
     crosses_threads: AtomicBool,
 }
