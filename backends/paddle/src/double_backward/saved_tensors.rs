@@ -123,13 +123,11 @@ impl Backward {
         scope: &Py<PyAny>,
         shared: &Shared,
     ) -> PyResult<()> {
-        let has_run = self.forward_made.load(Ordering::Relaxed) != 0;
-        let has_results = !shared.results.is_empty();
-        if let Some(moving) = (has_run && has_results)
-            .then(|| self.moving(py, scope, shared))
-            .transpose()?
-            .flatten()
-        {
+        if self.forward_made.load(Ordering::Relaxed) == 0 || shared.results.is_empty() {
+            // Its variables are yet to be made.
+            return Ok(());
+        }
+        if let Some(moving) = self.moving(py, scope, shared)? {
             moving.results.renew_versions(py);
         }
         Ok(())
