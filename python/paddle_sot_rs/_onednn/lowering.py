@@ -19,7 +19,8 @@ from paddle_sot_rs._onednn.operators import (
     has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
-    is_listed_otherwise,
+    is_multiplied_otherwise,
+    is_typed_otherwise,
     misread,
     norms_several_dims,
     plain_name,
@@ -96,7 +97,7 @@ def _prelu(op: Any) -> bool:
 
 
 def _transpose(op: Any) -> bool:
-    return is_flattened_otherwise(op) or is_listed_otherwise(op)
+    return is_flattened_otherwise(op) or is_typed_otherwise(op) or is_multiplied_otherwise(op)
 
 
 def _layer_norm(op: Any) -> bool:

@@ -256,13 +256,30 @@ def _is_read_by(op: Any, name: str) -> bool:
     return any(plain_name(user) == name for user in op.result(0).all_used_ops())
 
 
-def is_listed_otherwise(op: Any) -> bool:
-    """Whether it gets other dims twice and is listed: a pass makes one operation of the two, with the type of the
-    first, which the list refuses.
+def is_typed_otherwise(op: Any) -> bool:
+    """Whether it gets other dims twice, and is listed, or transposed by more dims: a pass makes one operation of the
+    two, with the type of the first, which the list and the transpose refuse.
     """
     followers = _TURNED_AND.get(plain_name(op), ())
-    users = op.result(0).all_used_ops() if followers else ()
-    return any(plain_name(user) in followers and _is_read_by(user, _LIST) for user in users)
+    users = [user for user in op.result(0).all_used_ops() if plain_name(user) in followers] if followers else []
+    if any(_is_read_by(user, _LIST) for user in users):
+        return True
+    return any(_is_read_by(user, _TRANSPOSE) and _has_more_dims(user, op) for user in users)
+
+
+def _has_more_dims(op: Any, other: Any) -> bool:
+    return len(op.result(0).shape) > len(other.result(0).shape)
+
+
+def is_multiplied_otherwise(op: Any) -> bool:
+    """Whether it is reshaped, transposed and multiplied by a tensor of more or fewer dims: a pass makes the first two a
+    part of the product, whose kernel raises.
+    """
+    reshape = _maker(op) if plain_name(op) == _TRANSPOSE else None
+    if reshape is None or plain_name(reshape) != _RESHAPE:
+        return False
+    products = (user for user in op.result(0).all_used_ops() if plain_name(user) == _PRODUCT)
+    return any(len({len(value.shape) for value in product.operands_source()}) > 1 for product in products)
 
 
 def is_squeezed_otherwise(op: Any) -> bool:

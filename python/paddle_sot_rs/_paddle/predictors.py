@@ -19,8 +19,9 @@ from paddle_sot_rs._onednn.operators import (
     has_six_dims,
     is_cut_off,
     is_flattened_otherwise,
-    is_listed_otherwise,
+    is_multiplied_otherwise,
     is_squeezed_otherwise,
+    is_typed_otherwise,
     misread,
     norms_several_dims,
     plain_name,
@@ -66,6 +67,8 @@ _CONVOLVES = "conv2d conv3d depthwise_conv2d conv2d_transpose".split()
 _MULTIPLIES = "matmul scale".split()
 _CONVOLUTIONS = [f"pd_op.{name}" for name in (*_CONVOLVES, *"add batch_norm_".split())]
 _BEFORE_A_SLOPE = (*_CONVOLVES, *"add batch_norm matmul".split())
+# What a pass makes of these and of what is next is refused, or computed otherwise.
+_REFUSED = (is_flattened_otherwise, is_typed_otherwise, is_squeezed_otherwise, is_multiplied_otherwise)
 _ONEDNN = (paddle.float32, paddle.bfloat16)
 _BYTES = (paddle.int8, paddle.uint8)
 _SIZE = "output_size"
@@ -375,7 +378,7 @@ def _is_joined(op, known):
     """Whether a pass makes one operation of it and of what is computed next, for which there is no kernel."""
     name = plain_name(op)
     users = op.result(0).all_used_ops() if op.num_results() else []
-    if is_flattened_otherwise(op) or is_listed_otherwise(op) or is_squeezed_otherwise(op):
+    if any(differs(op) for differs in _REFUSED):
         return True
     if any(map(activates_again, users)):
         return True

@@ -277,3 +277,52 @@ LISTED = {
 def test_lists_of_what_gets_other_dims(name):
     """A pass made one operation of what is transposed and reshaped, with the type of the first (heads of detectors)."""
     check(Convolved(LISTED[name]), [2, 2, 3, 4], [(2, 2, 3, 4)])
+
+
+MORE_DIMS = {
+    "reversed windows": lambda y: (
+        y.reshape([2, 3, 4, 4]).transpose([0, 3, 2, 1]).reshape([8, 2, 2, 1, 3]).transpose([0, 1, 3, 2, 4])
+    ).reshape([2, 4, 4, 3]),
+    "heads": lambda y: y.transpose([0, 2, 1]).reshape([2, 4, 2, 6]).transpose([0, 2, 1, 3]).reshape([4, -1]),
+    "unsqueezed": lambda y: y.transpose([0, 2, 1]).unsqueeze(1).transpose([0, 2, 1, 3]).reshape([8, -1]),
+    "activated": lambda y: F.gelu(
+        y.transpose([0, 2, 1]).reshape([2, 2, 2, 12]).transpose([1, 0, 2, 3]).reshape([8, 12])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE_DIMS)
+def test_transposed_again_with_more_dims(name, tmp_path):
+    """A pass made one operation of what is transposed and reshaped, with the type of the first, and failed."""
+
+    def function(x):
+        return MORE_DIMS[name](F.tanh(x))
+
+    check(function, [2, 12, 4], [(2, 12, 4)])
+    equals_eager(function, tmp_path, [(2, 12, 4)], [2, 12, 4])
+
+
+# Products of `x` of [2, 4, 3, 4] and of what is reshaped and transposed.
+OTHER_DIMS = {
+    "right": lambda x, y: x @ y.reshape([6, 4, 4]).transpose([1, 2, 0]),
+    "right matrix": lambda x, y: x @ y.reshape([24, 4]).transpose([1, 0]),
+    "left": lambda x, y: y.reshape([6, 4, 4]).transpose([1, 0, 2]) @ x.transpose([0, 1, 3, 2]),
+    "left matrix": lambda x, y: y.reshape([4, 24]).transpose([1, 0]) @ x.transpose([0, 1, 3, 2]),
+    "fewer": lambda x, y: x[0] @ y.reshape([1, 6, 4, 4]).transpose([0, 2, 3, 1]),
+    "vector": lambda x, y: x @ y[0, :4],
+    "as many": lambda x, y: x[0] @ y.reshape([6, 4, 4]).transpose([1, 2, 0]),
+    "with a sum": lambda x, y: F.relu(x @ y.reshape([6, 4, 4]).transpose([1, 2, 0]) * 0.5 + 1),
+}
+
+
+@pytest.mark.parametrize("dims", [[2, 4, 3, 4], [None, 4, 3, 4]], ids=["known", "open"])
+@pytest.mark.parametrize("name", OTHER_DIMS)
+def test_products_with_other_dims_of_what_is_transposed(name, dims, tmp_path):
+    """A pass made what is reshaped and transposed a part of the product, whose kernel raised (tokens of styles)."""
+
+    def function(x):
+        y = F.tanh(F.linear(x[:1].flatten(1), paddle.linspace(-1, 1, 48 * 96).reshape([48, 96]).sin()))
+        return OTHER_DIMS[name](F.tanh(x), y.reshape([6, 16]))
+
+    check(function, dims, [(2, 4, 3, 4)])
+    equals_eager(function, tmp_path, [(2, 4, 3, 4)], dims)

@@ -4,12 +4,20 @@ import paddle
 from paddle import _C_ops
 from paddle.base.libpaddle import pir
 
+from paddle_sot_rs._onednn.operators import plain_name
 from paddle_sot_rs._paddle.constants import DATA
 from paddle_sot_rs._paddle.effects import first_random
 
-# Some of their results are not made with `is_test`: folding asks for their memory. The second
-# operand is the scale.
-_QUANTISE = frozenset(("pd_op.quantize_linear", "pd_op.fake_quantize_dequantize_moving_average_abs_max"))
+# Kernels do not make all results of these, as the mean of a norm: folding asks for the memory of
+# each. By name, the operand that is made to depend on an input: for quantisation, the scale.
+_MAKE_FEWER = {
+    "quantize_linear": 1,
+    "fake_quantize_dequantize_moving_average_abs_max": 1,
+    "batch_norm": 0,
+    "layer_norm": 0,
+    "unique": 0,
+    "eigvalsh": 0,
+}
 _FLOATS = (paddle.float32, paddle.float64, paddle.float16, paddle.bfloat16)
 
 
@@ -17,16 +25,13 @@ def keep_from_folding(op, given):
     """Makes what is computed of constants depend on an input, where it may not be computed once for all."""
     if op.name() == "pd_op.if":
         # It does not know that a branch has blocks, and fails.
-        if _is_constant(op.operand_source(0), {}):
+        if _are_constant([op.operand_source(0)]):
             _open(op, given)
         return
-    if op.name() in _QUANTISE:
-        at = 1
-    elif first_random([op]) and _is_filled(op):
+    at = _MAKE_FEWER.get(plain_name(op))
+    if at is None and first_random([op]) and _is_filled(op):
         at = 0
-    else:
-        return
-    if all(_is_constant(value, {}) for value in _operands(op)):
+    if at is not None and _are_constant(_operands(op)):
         _multiply(op, at, given)
 
 
@@ -36,15 +41,17 @@ def _is_filled(op):
     return first is not None and first.initialized() and first.dtype in _FLOATS
 
 
-def _is_constant(value, known):
-    """Whether constant folding may compute it: it does not know that a branch has blocks, and fails."""
-    op = value.get_defining_op()
-    if op is None or op.name() == DATA:
-        return False
-    found = known.get(value.id)
-    if found is None:
-        known[value.id] = found = all(_is_constant(operand, known) for operand in op.operands_source())
-    return found
+def _are_constant(values):
+    """Whether constant folding may compute them: it does not know that a branch has blocks, and fails."""
+    waiting, seen = list(reversed(values)), set()
+    while waiting:
+        op = waiting.pop().get_defining_op()
+        if op is None or op.name() == DATA:
+            return False
+        if op.id() not in seen:
+            seen.add(op.id())
+            waiting += reversed(_operands(op))
+    return True
 
 
 def _open(branch, given):
