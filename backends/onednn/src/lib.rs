@@ -18,7 +18,7 @@ use paddle_sot_backend::{
     self as backend, BackendError, BackendRegistration, CompileRequest, CompiledGraph,
     ExportRequest, GraphBackend, TraceSession,
 };
-use paddle_sot_backend_paddle::{Compiler, Lowered, Role, Surroundings, compile_parts};
+use paddle_sot_backend_paddle::{Compiler, Lowered, Role, Surroundings, are_read, compile_parts};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -86,6 +86,8 @@ impl OnednnBackend {
                     Some(difference) => difference,
                 }
             }
+            // It asks for views behind the program.
+            Err(BackendError::Raised(raised)) if are_read(py, &raised)? => return Err(raised.into()),
             Err(err @ BackendError::Raised(_)) => format!("it raises {}", err.reason(py)?),
             Err(err) => return Err(err),
         };

@@ -84,6 +84,7 @@ _IN_BFLOAT16 = (
     "cpu_special_ops_bf16_pass",
     "cpu_bf16_quantize_squash_pass",
 )
+_CONVOLUTIONS = ("conv2d", "conv3d", "depthwise_conv2d")
 _CONVERSIONS = ("onednn_op.quantize", "onednn_op.dequantize")
 
 
@@ -322,6 +323,9 @@ def _place_outermost(program: Any, weights: list[Any], unknown: Unknown, has_ite
     kept = {op.id() for op in (*convolutions(block, steady, unknown), *transposed(block, steady))}
     dims = equal_dims(block)
     joined = {op.id() for op in block.ops if grows_a_product(op, dims) or scales_a_quotient(op, dims)}
+    if found.in_bfloat16:
+        # Converted filters are kept, also those that are made anew in each run.
+        joined |= {op.id() for op in block.ops if plain_name(op) in _CONVOLUTIONS} - kept
     unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items) or op.id() in joined]
     if refused := {op.name() for op in unsafe if not can_hide(op)}:
         found.refused |= refused

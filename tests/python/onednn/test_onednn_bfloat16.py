@@ -114,6 +114,15 @@ def test_what_a_probe_has_found(name, supported):
             compare(translated(*arguments), function(*arguments))
 
 
+def test_filters_that_are_arguments(supported):
+    """The kernel kept the one that it was first called with."""
+    translated = translate(F.conv2d, **HALVES)
+    with paddle.no_grad():
+        for seed in range(3):
+            x, weight = made([1, 3, 8, 8], seed=seed), made([4, 3, 3, 3], seed=seed + 5)
+            compare(translated(x, weight), F.conv2d(x, weight))
+
+
 @pytest.mark.parametrize("make", [sot.to_static, lambda f, **asked: sot.freeze(f, [(made([2]),)], **asked)])
 def test_it_is_refused_where_the_processor_cannot(make, monkeypatch):
     monkeypatch.setattr(core, ASKED, lambda: False)
