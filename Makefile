@@ -132,7 +132,7 @@ site: build
 
 # Every crate that is published, packed, unpacked and built in the order of their dependencies.
 crates: .venv/$(DEFAULT)/ready
-	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) cargo publish --dry-run --workspace --exclude paddle-sot-python
+	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) cargo publish --dry-run --workspace --exclude paddle-sot-python --exclude paddle-sot-bindings
 
 clean:
 	rm -rf target .venv

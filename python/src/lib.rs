@@ -1,4 +1,4 @@
-//! The extension module `paddle_sot_rs._core`.
+//! What the extension module `paddle_sot_rs._core` holds.
 
 mod debug;
 mod frame;
@@ -17,8 +17,11 @@ use paddle_sot::paddle::Paddle;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-#[pymodule]
-fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Puts all of it into the module.
+///
+/// # Errors
+/// Where Paddle cannot be imported, or is not as it is known to be.
+pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     paddle_sot_backend_paddle::link();
     paddle_sot_backend_eager::link();
     paddle_sot_backend_cinn::link();
