@@ -87,7 +87,9 @@ impl OnednnBackend {
                 }
             }
             // It asks for views behind the program.
-            Err(BackendError::Raised(raised)) if are_read(py, &raised)? => return Err(raised.into()),
+            Err(BackendError::Raised(raised)) if are_read(py, &raised)? => {
+                return Err(raised.into());
+            }
             Err(err @ BackendError::Raised(_)) => format!("it raises {}", err.reason(py)?),
             Err(err) => return Err(err),
         };
