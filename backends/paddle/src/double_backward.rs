@@ -137,6 +137,10 @@ pub struct Run {
     saved: Mutex<Option<ScopeTensors>>,
     /// The same as passes under way have noted it, the innermost last.
     noted: Mutex<Vec<ScopeTensors>>,
+    /// The node, by its address.
+    node: Option<usize>,
+    /// Whether a hook behind all others brings it back into its scope.
+    has_last_hook: AtomicBool,
     /// Whether the scope was taken from the others, because its node may go backward again.
     kept: AtomicBool,
     /// That of the scope.

@@ -66,6 +66,12 @@ pub fn move_edges(
     edges.note(output, tensors, slot)
 }
 
+/// Which node gradients of a tensor come to, by address; `None` where that cannot be seen. The node
+/// lives as long as the tensor has it.
+pub fn node_of(tensor: &Bound<'_, PyAny>) -> Option<usize> {
+    with_node(tensor, |node, _| node as usize).ok().flatten()
+}
+
 /// Looks at the node that gradients of a tensor come to, and at what counts its owners.
 ///
 /// # Errors

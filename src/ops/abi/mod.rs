@@ -33,7 +33,7 @@ use pyo3::prelude::*;
 use paddle_sot_cpython::native::{self, Ptr, Value};
 
 pub use arrays::{array_matches, is_array};
-pub use edges::{can_move_edges, detached, move_edges, share_tensor, stand_in};
+pub use edges::{can_move_edges, detached, move_edges, node_of, share_tensor, stand_in};
 pub use finalizers::{Ends, is_quiet};
 pub use flags::{may_cast, records_gradients};
 pub use global_state::{GlobalState, set_grad_enabled, tracer, without_gradients};

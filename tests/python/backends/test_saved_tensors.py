@@ -119,6 +119,16 @@ def backward_in_a_hook_of_a_waiting_one(net, xs):
     return ys
 
 
+def others_that_go_in_a_hook(net, xs):
+    """Their nodes empty the scope. The hook comes behind that of the program."""
+    others = [net(x) for x in xs[:3]]
+    ys = [net(x) for x in xs[3:6]]
+    ys[1].register_hook(lambda gradient: others.clear())
+    for y in ys:
+        y.sum().backward()
+    return ys
+
+
 def forward_in_a_hook(net, xs):
     ys = [net(x) for x in xs[:4]]
     more = []
@@ -204,6 +214,7 @@ CASES = (
     never_gone_back,
     backward_in_a_hook,
     backward_in_a_hook_of_a_waiting_one,
+    others_that_go_in_a_hook,
     forward_in_a_hook,
     a_hook_that_raises,
     changed_in_place,

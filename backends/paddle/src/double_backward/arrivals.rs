@@ -8,7 +8,7 @@ use paddle_sot_backend::frame::Modules;
 use paddle_sot_backend::paddle::Paddle;
 use paddle_sot_backend::sync::lock;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyWeakrefReference};
+use pyo3::types::{PyList, PyWeakrefMethods, PyWeakrefReference};
 
 use crate::runtime::RUNTIME;
 use crate::versions::Numbers;
@@ -42,8 +42,12 @@ impl Hook {
     fn __call__(&self, py: Python<'_>, gradient: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let (at, number) = self.at;
         let run = self.run.get();
-        run.goes_backward(py)?;
         let is_watched = RUNTIME.runs.walks.load(Ordering::Relaxed) > 0;
+        match run.waits_elsewhere() && !is_watched {
+            true if self.is_last => go_backward_last(py, &self.run)?,
+            true => {}
+            false => run.goes_backward(py)?,
+        }
         let again = is_watched
             .then(|| py.module("paddle_sot_rs._paddle.gradients.double_backward"))
             .transpose()?;
@@ -66,6 +70,50 @@ impl Hook {
             .call_method1("arrived", (&self.run, at, gradient))?
             .unbind())
     }
+}
+
+/// What autograd calls behind all other hooks of a run that waits elsewhere.
+#[pyclass(frozen)]
+struct LastHook {
+    run: Py<Run>,
+}
+
+#[pymethods]
+impl LastHook {
+    fn __call__(&self, py: Python<'_>, _gradient: &Bound<'_, PyAny>) -> PyResult<()> {
+        let run = self.run.get();
+        match run.waits_elsewhere() {
+            true => run.goes_backward(py),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Lets a run go backward behind the hooks that users have put on its results: what they let go of
+/// may empty its scope. A walk that hooks know of has noted what is in it, and runs copies of
+/// nodes, which later hooks are not among.
+fn go_backward_last(py: Python<'_>, run: &Py<Run>) -> PyResult<()> {
+    let this = run.get();
+    if this.has_last_hook.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    // Changed in place, or detached, it has another node.
+    let results = this.results.iter();
+    let mut results = results.filter_map(|(_, weak, _)| weak.bind(py).upgrade());
+    let has_node =
+        |result: &Bound<'_, PyAny>| this.node.is_some() && abi::node_of(result) == this.node;
+    let Some(result) = results.find(has_node) else {
+        this.has_last_hook.store(false, Ordering::Relaxed);
+        return this.goes_backward(py);
+    };
+    let hook = Py::new(
+        py,
+        LastHook {
+            run: run.clone_ref(py),
+        },
+    )?;
+    result.call_method1(pyo3::intern!(py, "_register_grad_hook"), (hook,))?;
+    Ok(())
 }
 
 /// Who is told where gradients arrive in a run.
@@ -117,6 +165,8 @@ pub fn hook(
             number,
             saved: Mutex::new(None),
             noted: Mutex::default(),
+            node: (told.training.first()).and_then(|(_, at)| abi::node_of(&outputs[*at])),
+            has_last_hook: AtomicBool::new(false),
             kept: AtomicBool::new(false),
             backward,
             last: Default::default(),
