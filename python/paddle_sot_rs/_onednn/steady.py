@@ -12,7 +12,7 @@ from paddle.base.libpaddle import pir
 
 from paddle_sot_rs._paddle import programs
 from paddle_sot_rs._paddle.constants import CONSTANTS, DATA
-from paddle_sot_rs._paddle.effects import first_random, reads_statistics, written
+from paddle_sot_rs._paddle.effects import has_effects, reads_statistics, written
 from paddle_sot_rs._paddle.foreign_programs import run_program
 from paddle_sot_rs._paddle.gradients.backward import with_inner
 from paddle_sot_rs._paddle.runnable import whole
@@ -95,7 +95,7 @@ class Steady:
         self.open = [at for at, value in enumerate(inputs) if is_open(value)]
         self.enter, self.forget, self.made = caches.enter, caches.forget, caches.made
         self.has_blocks = any(op.num_regions() for op in program.global_block().ops)
-        self.may_run_twice = first_random(program.global_block().ops) is None
+        self.may_run_twice = not has_effects(program.global_block().ops)
         self.attributes: Any = None
         # A scope for its executor.
         self.scope = core.Scope()

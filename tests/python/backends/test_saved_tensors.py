@@ -292,7 +292,7 @@ def test_random_numbers_are_saved():
     for one, other in zip(plain.parameters(), net.parameters(), strict=True):
         assert (one.grad is None) == (other.grad is None)
         assert one.grad is None or numpy.array_equal(one.grad.numpy(), other.grad.numpy())
-    for one, other in zip(plain.buffers(), net.buffers(), strict=True):
+    for one, other in zip(plain.state_dict().values(), net.state_dict().values(), strict=True):
         assert numpy.array_equal(one.numpy(), other.numpy())
 
 
