@@ -74,7 +74,8 @@ impl CinnBackend {
             with_cinn,
         );
         let lowering = lowering(py)?.getattr("Lowering")?.call1(given)?;
-        let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
+        let program =
+            paddle_sot_backend_paddle::compile_program(py, request, Some(&lowering), role)?;
         let report = lowering.call_method0("finished")?.extract()?;
         Ok(Box::new(Lowered {
             program,

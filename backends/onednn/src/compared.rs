@@ -10,8 +10,6 @@ use paddle_sot_backend::{self as backend, BackendError, CompileRequest, Compiled
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-type Results = Vec<Py<PyAny>>;
-
 /// What a program computes otherwise than eager mode; `None` where nothing is otherwise, or eager
 /// mode raises for what the program is made for.
 ///
@@ -38,19 +36,23 @@ pub fn difference(
     let Some(tracer) = abi::tracer(py)? else {
         return Ok(None);
     };
-    abi::without_gradients(&tracer, || {
+    // Hands on interrupts.
+    let failed = |err: PyErr| {
+        let what = err.to_string();
+        BackendError::Raised(err).reason(py).map(|_| what)
+    };
+    let compare = || {
         let examples = PyList::new(py, examples.iter().map(|it| it.bind(py)))?;
         let runs: Vec<Vec<Bound<'_, PyAny>>> =
             module.call_method1("inputs", (examples,))?.extract()?;
         for inputs in runs {
-            let run = |graph: &dyn CompiledGraph| graph.call(py, &inputs).map(|it| it.into_vec());
-            let wanted: Results = match raised(py, run(&*calls))? {
-                Ok(wanted) => wanted,
-                Err(_) => return Ok(None),
+            let wanted = match calls.call(py, &inputs) {
+                Err(err) => return failed(err).map(|_| None),
+                Ok(wanted) => wanted.into_vec(),
             };
-            let found: Results = match raised(py, run(program))? {
-                Ok(found) => found,
-                Err(err) => return Ok(Some(format!("it raises {err}"))),
+            let found = match program.call(py, &inputs) {
+                Err(err) => return failed(err).map(|what| Some(format!("it raises {what}"))),
+                Ok(found) => found.into_vec(),
             };
             let given = (found, wanted, in_bfloat16);
             let difference: Option<String> = module.call_method1("difference", given)?.extract()?;
@@ -59,14 +61,6 @@ pub fn difference(
             }
         }
         Ok(None)
-    })
-    .map_err(BackendError::Raised)
-}
-
-/// Hands on interrupts.
-fn raised<T>(py: Python<'_>, answer: PyResult<T>) -> PyResult<Result<T, PyErr>> {
-    match answer {
-        Err(err) if !err.is_instance_of::<pyo3::exceptions::PyException>(py) => Err(err),
-        answer => Ok(answer),
-    }
+    };
+    Ok(abi::without_gradients(&tracer, compare)?)
 }

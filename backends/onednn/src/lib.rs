@@ -73,24 +73,20 @@ impl OnednnBackend {
         let (sir, examples) = (Arc::clone(&request.sir), request.example_inputs.clone());
         let (grad_enabled, least) = (request.grad_enabled, request.least);
         let why = match self.compile_on_onednn(py, request, role.clone()) {
-            Ok((graph, may_be_compared)) => {
-                let difference = match may_be_compared {
-                    true => {
-                        let made_for = (&sir, &examples[..]);
-                        compared::difference(py, &*graph, made_for, self.in_bfloat16)?
-                    }
-                    false => None,
-                };
-                match difference {
+            Ok((graph, false)) => return Ok(graph),
+            Ok((graph, true)) => {
+                let made_for = (&sir, &examples[..]);
+                match compared::difference(py, &*graph, made_for, self.in_bfloat16)? {
                     None => return Ok(graph),
                     Some(difference) => difference,
                 }
             }
-            // It asks for views behind the program.
-            Err(BackendError::Raised(raised)) if are_read(py, &raised)? => {
-                return Err(raised.into());
-            }
-            Err(err @ BackendError::Raised(_)) => format!("it raises {}", err.reason(py)?),
+            Err(err) if err.is_interrupt(py) => return Err(err),
+            Err(BackendError::Raised(raised)) => match are_read(py, &raised)? {
+                // It asks for views behind the program.
+                true => return Err(raised.into()),
+                false => format!("it raises {raised}"),
+            },
             Err(err) => return Err(err),
         };
         let why = format!("oneDNN: not used, {why}");
@@ -98,16 +94,16 @@ impl OnednnBackend {
         default(|backend| {
             let session = backend::retrace(py, backend, &sir, &examples)?;
             let request = CompileRequest {
-                sir: Arc::clone(&sir),
+                sir,
                 session,
-                example_inputs: examples.clone(),
+                example_inputs: examples,
                 grad_enabled,
                 least,
             };
-            let program = paddle_sot_backend_paddle::compile_plainly(py, request, role.clone())?;
+            let program = paddle_sot_backend_paddle::compile_program(py, request, None, role)?;
             let lowered = Lowered {
                 program,
-                report: vec![why.clone()],
+                report: vec![why],
                 backend: "onednn",
                 surroundings: None,
             };
@@ -127,7 +123,8 @@ impl OnednnBackend {
         let given = (grad, &caches, self.frozen, self.least, self.in_bfloat16);
         let lowering = placement(py)?.getattr("Lowering")?.call1(given)?;
         let inputs = request.sir.tensor_inputs().count();
-        let program = paddle_sot_backend_paddle::compile_lowered(py, request, &lowering, role)?;
+        let program =
+            paddle_sot_backend_paddle::compile_program(py, request, Some(&lowering), role)?;
         let report = lowering.getattr("report")?.extract()?;
         let may_be_compared = lowering.getattr("may_be_compared")?.extract()?;
         let calls: Option<Recipe> = lowering.call_method0("recipe")?.extract()?;

@@ -154,34 +154,12 @@ pub fn begin_inspected(
     Ok(Box::new(trace::PaddleTrace::new(py, Some(inspect))?))
 }
 
-/// Compiles one program for a backend that builds on this one: `lowering` is a `Lowering` of
+/// Compiles one program, also for a backend that builds on this one: `lowering` is a `Lowering` of
 /// `programs.py`.
 ///
 /// # Errors
 /// When the program cannot be compiled, and whatever `lowering` raises.
-pub fn compile_lowered(
-    py: Python<'_>,
-    request: CompileRequest,
-    lowering: &Bound<'_, PyAny>,
-    role: Role,
-) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    compile_program(py, request, Some(lowering), role)
-}
-
-/// One program as this backend has it, for another one.
-///
-/// # Errors
-/// When the program cannot be compiled.
-pub fn compile_plainly(
-    py: Python<'_>,
-    request: CompileRequest,
-    role: Role,
-) -> Result<Box<dyn CompiledGraph>, BackendError> {
-    compile_program(py, request, None, role)
-}
-
-/// One program.
-fn compile_program(
+pub fn compile_program(
     py: Python<'_>,
     request: CompileRequest,
     lowering: Option<&Bound<'_, PyAny>>,

@@ -62,12 +62,32 @@ impl Shared {
         made(py, new_scope).map(Some)
     }
 
-    /// The scope at this position, if nothing waits for its backward. Python is asked for that, and
-    /// another thread may come meanwhile: the scope is out of the list.
+    /// The scope at this position, if nothing waits for its backward.
     fn take_if_free(
         &self,
         py: Python<'_>,
         which: impl FnOnce(&VecDeque<Scope>) -> Option<usize>,
+    ) -> PyResult<Option<Scope>> {
+        self.take_if(which, |scope| match scope.is_open() {
+            true => scope.is_free(py),
+            false => Ok(false),
+        })
+    }
+
+    /// The scope used last whose run can wait elsewhere.
+    fn take_cleared(&self, py: Python<'_>) -> PyResult<Option<Scope>> {
+        let thread = executor_lock::thread_token();
+        let is_own = |it: &Scope| it.thread.ptr_eq(&thread) && it.is_made();
+        let last = |scopes: &VecDeque<Scope>| scopes.iter().rposition(is_own);
+        self.take_if(last, |scope| scope.backward.make_room(py, self))
+    }
+
+    /// The scope at this position, if a test says yes of it. Python is asked for that, and another
+    /// thread may come meanwhile: the scope is out of the list.
+    fn take_if(
+        &self,
+        which: impl FnOnce(&VecDeque<Scope>) -> Option<usize>,
+        test: impl FnOnce(&Scope) -> PyResult<bool>,
     ) -> PyResult<Option<Scope>> {
         let taken = {
             let mut scopes = lock(&self.scopes);
@@ -76,39 +96,14 @@ impl Shared {
         let Some((at, scope)) = taken else {
             return Ok(None);
         };
-        let is_free = match scope.is_open() {
-            true => scope.is_free(py),
-            false => Ok(false),
-        };
-        if matches!(is_free, Ok(true)) {
+        let is_taken = test(&scope);
+        if matches!(is_taken, Ok(true)) {
             return Ok(Some(scope));
         }
         let mut scopes = lock(&self.scopes);
         let at = at.min(scopes.len());
         scopes.insert(at, scope);
-        is_free.map(|_| None)
-    }
-
-    /// The scope used last whose run can wait elsewhere.
-    fn take_cleared(&self, py: Python<'_>) -> PyResult<Option<Scope>> {
-        let taken = {
-            let mut scopes = lock(&self.scopes);
-            let thread = executor_lock::thread_token();
-            let is_own = |it: &Scope| it.thread.ptr_eq(&thread) && it.is_made();
-            let at = scopes.iter().rposition(is_own);
-            at.and_then(|at| Some((at, scopes.remove(at)?)))
-        };
-        let Some((at, scope)) = taken else {
-            return Ok(None);
-        };
-        let has_room = scope.backward.make_room(py, self);
-        if matches!(has_room, Ok(true)) {
-            return Ok(Some(scope));
-        }
-        let mut scopes = lock(&self.scopes);
-        let at = at.min(scopes.len());
-        scopes.insert(at, scope);
-        has_room.map(|_| None)
+        is_taken.map(|_| None)
     }
 
     /// Drops the spoiled ones at both ends, outside of the lock: variables of a scope may go.

@@ -21,7 +21,8 @@ from .open_shapes import Unknown, filled, following
 from .passes import cloned, run_passes, stand_in
 from .steady import steady_values
 
-_PLACED = frozenset(f"onednn_op.{name}" for name in "conv2d conv3d depthwise_conv2d".split())
+CONVOLVES = frozenset("conv2d conv3d depthwise_conv2d".split())
+_PLACED = frozenset(f"onednn_op.{name}" for name in CONVOLVES)
 _TRANSPOSED = "pd_op.conv2d_transpose"
 _BATCH_NORMS = ("pd_op.batch_norm", "pd_op.batch_norm_")
 # Activations that the fused kernel has; Paddle's pass says with which numbers.

@@ -38,6 +38,7 @@ from paddle_sot_rs._paddle.runnable import LAYOUT_NAMES
 from paddle_sot_rs._paddle.views import ASSIGN
 
 from .convolutions import (
+    CONVOLVES,
     convolutions,
     fold_batch_norms,
     follows_the_batch,
@@ -84,7 +85,6 @@ _IN_BFLOAT16 = (
     "cpu_special_ops_bf16_pass",
     "cpu_bf16_quantize_squash_pass",
 )
-_CONVOLUTIONS = ("conv2d", "conv3d", "depthwise_conv2d")
 _CONVERSIONS = ("onednn_op.quantize", "onednn_op.dequantize")
 
 
@@ -325,7 +325,7 @@ def _place_outermost(program: Any, weights: list[Any], unknown: Unknown, has_ite
     joined = {op.id() for op in block.ops if grows_a_product(op, dims) or scales_a_quotient(op, dims)}
     if found.in_bfloat16:
         # Converted filters are kept, also those that are made anew in each run.
-        joined |= {op.id() for op in block.ops if plain_name(op) in _CONVOLUTIONS} - kept
+        joined |= {op.id() for op in block.ops if plain_name(op) in CONVOLVES} - kept
     unsafe = [op for op in block.ops if op.id() not in kept and is_unsafe(op, has_items) or op.id() in joined]
     if refused := {op.name() for op in unsafe if not can_hide(op)}:
         found.refused |= refused

@@ -34,7 +34,7 @@ from paddle_sot_rs._onednn.operators import (
 from paddle_sot_rs._paddle.blocks import ROWS
 from paddle_sot_rs._paddle.gradients.backward import CUSTOM, blocks_of
 from paddle_sot_rs._paddle.passes.constant_folding import keep_from_folding
-from paddle_sot_rs._paddle.passes.kept_operands import kept_otherwise
+from paddle_sot_rs._paddle.passes.kept_operands import CONVOLVES, kept_otherwise
 from paddle_sot_rs._paddle.passes.written_over import made_by, written_over_once_more
 from paddle_sot_rs._paddle.value_patches import dims
 from paddle_sot_rs._paddle.views import ASSIGN
@@ -63,10 +63,9 @@ def _followers():
 
 
 _JOINED = dict(_followers())
-_CONVOLVES = "conv2d conv3d depthwise_conv2d conv2d_transpose".split()
 _MULTIPLIES = "matmul scale".split()
-_CONVOLUTIONS = [f"pd_op.{name}" for name in (*_CONVOLVES, *"add batch_norm_".split())]
-_BEFORE_A_SLOPE = (*_CONVOLVES, *"add batch_norm matmul".split())
+_CONVOLUTIONS = [f"pd_op.{name}" for name in (*CONVOLVES, *"add batch_norm_".split())]
+_BEFORE_A_SLOPE = (*CONVOLVES, *"add batch_norm matmul".split())
 # What a pass makes of these and of what is next is refused, or computed otherwise.
 _REFUSED = (is_flattened_otherwise, is_typed_otherwise, is_squeezed_otherwise, is_multiplied_otherwise)
 _ONEDNN = (paddle.float32, paddle.bfloat16)
@@ -382,7 +381,7 @@ def _is_joined(op, known):
         return True
     if any(map(activates_again, users)):
         return True
-    if name in _CONVOLVES and any(map(_adds_fewer_dims, users)):
+    if name in CONVOLVES and any(map(_adds_fewer_dims, users)):
         return True
     # The pass takes the filter for that of one group.
     if name == "conv2d_transpose" and op.attrs()["groups"] > 1 and any(plain_name(it) == "batch_norm" for it in users):

@@ -165,7 +165,9 @@ pub fn hook(
             number,
             saved: Mutex::new(None),
             noted: Mutex::default(),
-            node: (told.training.first()).and_then(|(_, at)| abi::node_of(&outputs[*at])),
+            node: (told.training.first())
+                .filter(|_| shared.saves)
+                .and_then(|(_, at)| abi::node_of(&outputs[*at])),
             has_last_hook: AtomicBool::new(false),
             kept: AtomicBool::new(false),
             backward,

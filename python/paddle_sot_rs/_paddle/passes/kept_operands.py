@@ -12,7 +12,7 @@ from paddle_sot_rs._paddle.effects import first_random
 from paddle_sot_rs._paddle.gradients.backward import with_inner
 from paddle_sot_rs._paddle.value_patches import dims
 
-_CONVOLUTIONS = "conv2d conv3d depthwise_conv2d conv2d_transpose".split()
+CONVOLVES = "conv2d conv3d depthwise_conv2d conv2d_transpose".split()
 
 
 def kept_otherwise(block):
@@ -23,14 +23,14 @@ def kept_otherwise(block):
     convolutions, apart = [], []
     for op in with_inner(block.ops):
         name = plain_name(op)
-        if name in _CONVOLUTIONS and op.result(0).dtype == paddle.float32 and op.operand_source(1).id in varying:
+        if name in CONVOLVES and op.result(0).dtype == paddle.float32 and op.operand_source(1).id in varying:
             convolutions.append(op)
         elif name in ("matmul", "scale") and _becomes_layer(op, varying):
             apart.append(op)
         elif name == "batch_norm" and any(value.id in varying for value in op.operands_source()[1:]):
             normed = op.operand_source(0).get_defining_op()
             listed = {it.id() for it in (*convolutions, *apart)}
-            if normed is not None and plain_name(normed) in (*_CONVOLUTIONS, "add") and normed.id() not in listed:
+            if normed is not None and plain_name(normed) in (*CONVOLVES, "add") and normed.id() not in listed:
                 apart.append(normed)
     return convolutions, apart
 
