@@ -45,7 +45,9 @@ class Check:
 
     def translate(self, target: Any, **settings: Any) -> Any:
         """The target under the backend, however small it is."""
-        return to_static(target, backend=self.name, options=self.options, min_graph_size=0, **settings)
+        # Of sizes that come once, too.
+        settings = dict(settings, min_graph_size=0, compile_at_call=1)
+        return to_static(target, backend=self.name, options=self.options, **settings)
 
     def compiled(self, static: Any) -> None:
         """Fails unless the backend compiled all graphs, and they ran."""

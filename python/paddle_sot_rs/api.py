@@ -149,7 +149,8 @@ def to_static(
             Default: the backend's measured break-even.
         compile_at_call: the call of a graph at which it becomes a program; those before run call by call. Default:
             what the backend prefers (`paddle`: 2, and 1 where `min_graph_size` is 0). `full_graph`, steps of optimizers
-            and captured control flow do not wait.
+            and captured control flow do not wait. With 1, functions with three translations that differ in sizes alone
+            are translated for further sizes at once, too; else for those that come again.
         black_list: what breaks the graph: callables, and names such as `"nonzero"` (a function, tensor method
             or attribute of Paddle's) or `"package.module.function"`.
         capture_control_flow: branches and loops on tensors become part of the graph, as far as they can; `full_graph`

@@ -38,7 +38,9 @@ IDENTITY = os.environ.get("SOT_TEST_WRAP") == "identity"
 def translate(target: Any, **settings: Any) -> Any:
     if IDENTITY:
         return target
-    settings.setdefault("min_graph_size", 0)
+    if settings.setdefault("min_graph_size", 0) == 0:
+        # Of sizes that come once, too.
+        settings.setdefault("compile_at_call", 1)
     return sot.to_static(apart(target), **settings)
 
 

@@ -60,6 +60,16 @@ pub trait CompiledGuard: Send + Sync {
     ) -> String {
         self.describe_failure(failure)
     }
+
+    /// Whether that is only another size than it was: of dims, or of what is compared of them.
+    fn is_of_sizes(
+        &self,
+        _py: Python<'_>,
+        _inputs: GuardInputs<'_>,
+        _failure: GuardFailure,
+    ) -> bool {
+        false
+    }
 }
 
 /// Turns guards into something that can be evaluated.
@@ -354,29 +364,35 @@ impl CompiledGuard for NativeGuards {
         failure: GuardFailure,
     ) -> String {
         let text = self.describe_failure(failure);
-        let change = match failure {
-            GuardFailure::Guard(index) => self.change(py, inputs, index, &text),
-            GuardFailure::State
-            | GuardFailure::OneObject
-            | GuardFailure::Missing
-            | GuardFailure::Key => None,
-        };
-        match change {
+        let change = self.at_failure(py, inputs, failure, |check, object| {
+            difference::of(py, check, object, &text)
+        });
+        match change.flatten() {
             Some(change) => format!("{change} ({text})"),
             None => text,
         }
     }
+
+    fn is_of_sizes(&self, py: Python<'_>, inputs: GuardInputs<'_>, failure: GuardFailure) -> bool {
+        let is = self.at_failure(py, inputs, failure, |check, object| {
+            difference::is_of_sizes(py, check, object)
+        });
+        is.unwrap_or(false)
+    }
 }
 
 impl NativeGuards {
-    /// What the object that a guard is about was and is, where that is a change of one thing.
-    fn change(
+    /// Looks at a guard that failed, and at the object that it is about.
+    fn at_failure<R>(
         &self,
         py: Python<'_>,
         inputs: GuardInputs<'_>,
-        index: usize,
-        text: &str,
-    ) -> Option<String> {
+        failure: GuardFailure,
+        look: impl FnOnce(&Check, Ptr<'_>) -> R,
+    ) -> Option<R> {
+        let GuardFailure::Guard(index) = failure else {
+            return None;
+        };
         let _no_collection = native::NoCollection::new(py);
         let mut slots = vec![0; self.loads];
         // The same steps as of the check, up to the guard.
@@ -386,8 +402,7 @@ impl NativeGuards {
                     slots[*target] = load(py, what, inputs, &slots)?.address();
                 }
                 Step::Check { slot, check, guard } if *guard == index => {
-                    let object = in_slot(&slots, *slot);
-                    return difference::of(py, check, object, text);
+                    return Some(look(check, in_slot(&slots, *slot)));
                 }
                 // What is loaded next relies on it.
                 Step::Check { slot, check, .. } => {

@@ -74,6 +74,22 @@ pub(super) fn of(py: Python<'_>, check: &Check, object: Ptr<'_>, text: &str) -> 
     }
 }
 
+/// Whether it is a tensor of other dims, or another answer of a comparison of numbers.
+pub(super) fn is_of_sizes(py: Python<'_>, check: &Check, object: Ptr<'_>) -> bool {
+    if object.is_null() {
+        return false;
+    }
+    if let Check::Tensor(known) = check {
+        let now = tensor_meta(&native::to_bound(py, object));
+        return now.is_some_and(|now| {
+            now.dtype == known.dtype
+                && now.stop_gradient == known.stop_gradient
+                && now.shape.len() == known.dims.len()
+        });
+    }
+    matches!(check, Check::Outcome(_))
+}
+
 /// The first difference of a tensor: rank, dims, dtype, gradients.
 fn tensor(x: &str, known: &TensorGuard, found: &Bound<'_, PyAny>) -> Option<String> {
     let Some(now) = tensor_meta(found) else {

@@ -300,4 +300,9 @@ break_ids! {
     "The graph of the function is so small that its operations run one by one, and its guards cost \
      more than that saves, in many calls in a row. It runs in the interpreter, as in eager mode.",
     "nothing has to be done; min_graph_size=0 asks for a program of any size";
+    NewSizes = 807 RecompileLimit: "sizes that come for the first time",
+    "The function has several translations that differ from this call in sizes alone: loops are \
+     unrolled, branches on dims have many ways. The call runs in the interpreter; where its sizes \
+     come again it is translated.",
+    "nothing has to be done; capture_control_flow=True keeps loops over dims open";
 }

@@ -22,6 +22,8 @@ pub struct Configured {
     pub min_training_size: usize,
     /// The call of a graph at which it becomes a program; before that it runs call by call.
     pub compile_at_call: usize,
+    /// Whether the user wants programs in first calls: of sizes that come once, too.
+    pub compiles_at_once: bool,
     /// Whether what differs between calls may become symbolic.
     pub dynamic: bool,
 }
@@ -68,6 +70,7 @@ fn configured(
     let asked = || if waits { backend.compile_at_call() } else { 1 };
     Ok(Arc::new(Configured {
         compile_at_call: worth.compile_at_call.unwrap_or_else(asked),
+        compiles_at_once: worth.compile_at_call == Some(1),
         min_graph_size: min_graph_size.unwrap_or_else(|| backend.min_graph_size()),
         min_training_size: min_graph_size.unwrap_or_else(|| 2 * backend.min_graph_size()),
         backend,

@@ -61,6 +61,11 @@ impl Declared {
     }
 }
 
+/// Whether dims of this tensor are marked to be dynamic.
+pub fn is_marked(tensor: &Bound<'_, PyAny>) -> bool {
+    matches!(tensor.getattr_opt(DYNAMIC), Ok(Some(_)))
+}
+
 fn marked(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>> {
     match value.getattr_opt(name)? {
         Some(dims) => dims.extract(),

@@ -112,7 +112,7 @@ def taken_natively(x, seen):
 )
 def test_with_breaks(function):
     for numbers in DATA:
-        static = sot.to_static(apart(function), capture_control_flow=True, min_graph_size=0)
+        static = sot.to_static(apart(function), capture_control_flow=True, min_graph_size=0, compile_at_call=1)
         for again in (numbers, *DATA):
             got, want = [], []
             assert outcome(static, again, got) == outcome(function, again, want)
@@ -149,7 +149,7 @@ def test_shapes_that_do_not_fit_where_nobody_uses_the_result():
         except ValueError as error:
             return str(error)
 
-    static = sot.to_static(unused_in_a_side, capture_control_flow=True, min_graph_size=0)
+    static = sot.to_static(unused_in_a_side, capture_control_flow=True, min_graph_size=0, compile_at_call=1)
     for size in (2, 3, 4, 5, 2):
         for sign in (-1.0, 1.0):
             assert said(static, size, sign) == said(unused_in_a_side, size, sign)
@@ -203,7 +203,7 @@ def inside_of_another(x, y):
 
 @pytest.mark.parametrize("function", [alone, inside_of_another])
 def test_what_nobody_uses_raises_where_shapes_do_not_fit(function):
-    static = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    static = sot.to_static(function, min_graph_size=0, capture_control_flow=True, compile_at_call=1)
     for sizes in ((2, 2), (3, 3), (4, 4), (5, 6), (6, 5), (7, 7)):
         seen = []
         for run in (function, static):

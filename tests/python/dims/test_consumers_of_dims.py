@@ -106,7 +106,7 @@ def test_consumers(name, tmp_path):
     function = CONSUMERS[name]
     sot.save(function, str(tmp_path / "m"), input_spec=[InputSpec([None, None], "float32", "x")])
     loaded = paddle.jit.load(str(tmp_path / "m"))
-    translated = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    translated = sot.to_static(function, capture_control_flow=True, min_graph_size=0, compile_at_call=1)
     for size in SIZES:
         x = paddle.randn(size)
         equal(loaded(x), function(x))
@@ -117,7 +117,7 @@ def test_consumers(name, tmp_path):
 @pytest.mark.parametrize("name", HARDER)
 def test_consumers_that_stop(name, tmp_path):
     function = HARDER[name]
-    translated = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    translated = sot.to_static(function, capture_control_flow=True, min_graph_size=0, compile_at_call=1)
     for size in SIZES:
         x = paddle.randn(size)
         try:
@@ -162,7 +162,10 @@ ACTING = {
 
 @pytest.mark.parametrize("name", ACTING)
 def test_consumers_stop_what_acts(name):
-    eager, translated = ACTING[name](), sot.to_static(ACTING[name](), capture_control_flow=True, min_graph_size=0)
+    eager, translated = (
+        ACTING[name](),
+        sot.to_static(ACTING[name](), capture_control_flow=True, min_graph_size=0, compile_at_call=1),
+    )
     for size in SIZES[:8]:
         x, seen = paddle.randn(size), []
         for call in (eager, translated):
@@ -198,7 +201,7 @@ def test_items_that_dims_choose(name, tmp_path):
     function = setting(*ITEMS[name])
     sot.save(function, str(tmp_path / "m"), input_spec=[InputSpec([None, None], "float32", "x")])
     loaded = paddle.jit.load(str(tmp_path / "m"))
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     for size in SIZES[:8]:
         x = paddle.randn(size)
         equal(loaded(x), function(x))
@@ -209,7 +212,7 @@ def test_items_that_dims_choose(name, tmp_path):
 @pytest.mark.parametrize("name", ITEMS)
 def test_gradients_of_items_that_dims_choose(name):
     function = setting(*ITEMS[name])
-    translated = sot.to_static(lambda x: (function(x) * function(x)).sum(), min_graph_size=0)
+    translated = sot.to_static(lambda x: (function(x) * function(x)).sum(), min_graph_size=0, compile_at_call=1)
     for size in SIZES[:6]:
         grads = []
         for call in (lambda x: (function(x) * function(x)).sum(), translated):

@@ -154,7 +154,7 @@ def outcome(function, size):
 @pytest.mark.parametrize("name", [*PROGRAMS, *STATIC])
 def test_keys(name, options):
     most, function = PROGRAMS.get(name) or (None, STATIC[name])
-    translated = sot.to_static(function, min_graph_size=0, **options)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1, **options)
     for size in SIZES:
         assert outcome(translated, size) == outcome(function, size), size
     if most is not None:
@@ -172,7 +172,7 @@ def test_a_cache_that_grows():
             cache[x.shape[0]] = float(x.shape[0])
         return x * cache[x.shape[0]]
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     for size in [*SIZES, *OTHERS, *SIZES]:
         before = dict(cache)
         wanted, grown = outcome(function, size), dict(cache)
@@ -185,6 +185,6 @@ def test_a_cache_that_grows():
 @pytest.mark.parametrize("name", ["a key", "both", "by_a_text"])
 def test_gradients(name):
     _, function = PROGRAMS[name]
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     for size in [*SIZES, *OTHERS[:4]]:
         assert gradient_at(translated, size) == gradient_at(function, size)

@@ -32,10 +32,8 @@ NOTHING_THERE = {
 }
 # Digits that files of Paddle's have otherwise, with sizes that are known too: a pool's last one.
 OTHER_DIGITS = ("pool",)
-# More than three translations over ten sizes, and why. Branches take one for each way.
-MORE_TRANSLATIONS = {
-    **dict.fromkeys(("branch_on_both", "halved", "doubled", "any_of_dims", "recursive", "shape_in"), "ways"),
-}
+# Branches with more ways than there are translations for sizes that come once.
+MANY_WAYS = ("branch_on_both", "halved", "doubled", "any_of_dims", "recursive", "shape_in")
 
 
 def equal(found, wanted):
@@ -80,8 +78,8 @@ def test_calls(name):
         x = paddle.randn(size)
         equal(translated(x), function(x))
     stats = sot.stats(translated)
-    assert stats.fallbacks == []
-    assert (stats.translations <= 3) == (name not in MORE_TRANSLATIONS)
+    assert stats.translations <= 3 and stats.graph_breaks == []
+    assert [reason.id for reason in stats.fallbacks] == ["PSR0807"] * (name in MANY_WAYS)
     for size in [*SIZES, *EMPTY]:
         x = paddle.randn(size)
         wanted, found = answer(function, x), answer(translated, x)
@@ -89,6 +87,23 @@ def test_calls(name):
             assert type(found) is type(wanted)
         else:
             equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_default_options(name):
+    """Loops are unrolled: what comes once is not translated, what comes again is."""
+    function = PROGRAMS[name]
+    translated = sot.to_static(function, min_graph_size=0)
+    for size in CALLS:
+        x = paddle.randn(size)
+        equal(translated(x), function(x))
+    stats = sot.stats(translated)
+    assert stats.translations <= 3 and stats.graph_breaks == []
+    assert {reason.id for reason in stats.fallbacks} <= {"PSR0807"}
+    for size in [*CALLS, *CALLS]:
+        x = paddle.randn(size)
+        equal(translated(x), function(x))
+    assert sot.stats(translated).fallbacks == stats.fallbacks
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if "loop" not in name])

@@ -85,7 +85,7 @@ def test_dims_are_computed_by_guards(name):
             return x - size
         return x * size
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     for size in SIZES[:8]:
         x = paddle.randn(size)
         assert translated(x).tolist() == function(x).tolist()
@@ -109,7 +109,7 @@ def test_dims_behind_layers_that_reshape():
             x = x + paddle.matmul(F.softmax(scores), heads).transpose([0, 2, 1, 3]).reshape([b, -1, 8])
         return x * 2 if x.shape[1] < 100 else x
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     with paddle.no_grad():
         for b, n in [(2, 3), (3, 7), (4, 2), (2, 9), (5, 5), (7, 120), (1, 4), (3, 1)]:
             x, mask = paddle.randn([b, n, 8]), paddle.rand([b, 1, n]) > 0.3
@@ -130,7 +130,7 @@ def test_masks_of_slices_keep_the_dims_that_are_known():
         y = F.softmax(scores + (1 - mask) * -1e4) @ keys
         return y.unsqueeze(1).transpose([0, 2, 1, 3]).reshape([b, s, width]), keys
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     with paddle.no_grad():
         for b, n in [(1, 1), (1, 7), (2, 4), (3, 12), (5, 2), (2, 31), (4, 1)]:
             x, cache = paddle.randn([b, 1, 4]), paddle.randn([b, n, 4])
@@ -166,7 +166,7 @@ def test_pads(name, of_shape):
         n, m = (paddle.shape(y)[0], paddle.shape(y)[1]) if of_shape else y.shape
         return pad(x, n, m) * 2
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     for n, m in SIZES[:8]:
         grads = []
         for call in (function, translated):

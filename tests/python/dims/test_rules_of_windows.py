@@ -77,7 +77,7 @@ def test_comparisons_are_guards(name, at):
             return y * y.shape[at]
         return y - y.shape[at]
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     with paddle.no_grad():
         for _ in range(2):
             for batch, height, width in SIZES:
@@ -97,7 +97,7 @@ def test_features_of_a_pyramid_are_added():
         quarter = down(half)
         return half + up(quarter), x + up(half)
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     with paddle.no_grad():
         for batch, height, width in ((2, 16, 8), (3, 32, 24), (4, 8, 40), (2, 24, 12)):
             x = paddle.randn([batch, 3, height, width])
@@ -121,7 +121,7 @@ def test_what_no_rule_says_is_right_too(padding, format):
         y = layer(x)
         return y * 2 if y.shape[2] > 6 else y - y.shape[1]
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     with paddle.no_grad():
         for batch, height, width in SIZES:
             shape = [batch, 3, height, width] if format == "NCHW" else [batch, height, width, 3]
@@ -137,7 +137,7 @@ def test_other_numbers_of_a_layer_are_seen():
         y = layer(x)
         return y * 2 if y.shape[2] > 6 else y - 1
 
-    translated = sot.to_static(function, min_graph_size=0)
+    translated = sot.to_static(function, min_graph_size=0, compile_at_call=1)
     with paddle.no_grad():
         for size in (2, 3, 2):
             layer.ksize = size

@@ -166,7 +166,9 @@ def same(got, want):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_one_graph_for_every_size(function, grad, backend):
     wrapped = function if grad else paddle.no_grad()(function)
-    static = sot.to_static(wrapped, full_graph=True, input_spec=SPEC, min_graph_size=0, backend=backend)
+    static = sot.to_static(
+        wrapped, full_graph=True, input_spec=SPEC, min_graph_size=0, compile_at_call=1, backend=backend
+    )
     for size in (*SIZES, *SIZES):
         if grad:
             got, want = observe(static, size, True), observe(function, size, True)
@@ -194,7 +196,7 @@ def test_export(function, tmp_path):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_sizes_that_are_learnt(function):
     """Without a specification: the second size opens the dim; 0 and 1 stay sizes of their own."""
-    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0)
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0, compile_at_call=1)
     sizes = [size for size in (3, 5, 1, 4, 0, 7, 2) if size or function not in (some_dims,)]
     for size in sizes:
         same(flat(static(made(size, False))), flat(function(made(size, False))))
@@ -219,7 +221,7 @@ def indices(x):
 
 @pytest.mark.parametrize("function", [of_unknown_length, indices], ids=lambda f: f.__name__)
 def test_lengths_that_nobody_knows(function):
-    static = sot.to_static(function, full_graph=True, min_graph_size=0)
+    static = sot.to_static(function, full_graph=True, min_graph_size=0, compile_at_call=1)
     for numbers in (made(4, False), -made(4, False).abs(), made(4, False).abs(), made(4, False) * 2):
         np.testing.assert_allclose(static(numbers).numpy(), function(numbers).numpy(), rtol=1e-6)
     assert sot.stats(static).graphs == 1
@@ -242,7 +244,7 @@ def test_a_recurrent_network_trains_and_is_exported(tmp_path):
     paddle.seed(1)
     plain, static = Recurrent(), Recurrent()
     static.set_state_dict(plain.state_dict())
-    static = sot.to_static(static, full_graph=True, input_spec=SPEC, min_graph_size=0)
+    static = sot.to_static(static, full_graph=True, input_spec=SPEC, min_graph_size=0, compile_at_call=1)
     optimizers = [paddle.optimizer.SGD(0.1, parameters=net.parameters()) for net in (plain, static)]
     for size in (*SIZES, *SIZES):
         for net, optimizer in zip((plain, static), optimizers, strict=True):
@@ -333,7 +335,7 @@ LEFT = [held_by_a_name, taken_from_inside, rows_held_by_a_name, numbered_and_hel
 @pytest.mark.parametrize("function", LEFT, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("spec", [None, SPEC], ids=["learnt", "declared"])
 def test_what_the_loop_does_not_own_is_left_to_the_interpreter(function, spec):
-    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0, input_spec=spec)
+    static = sot.to_static(function, capture_control_flow=True, min_graph_size=0, compile_at_call=1, input_spec=spec)
     for size in (*SIZES, *SIZES):
         same(flat(static(made(size, False))), flat(function(made(size, False))))
     assert sot.stats(static).fallbacks == []

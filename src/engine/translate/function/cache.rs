@@ -35,6 +35,7 @@ use super::Translated;
 use super::compile_lock::exclusively;
 use super::destructors;
 use super::gains::Gains;
+use super::recurrence::Recurrence;
 use super::run::{Next, Run};
 use super::shared::GraphInfo;
 
@@ -149,6 +150,7 @@ impl Translated {
         lock(&self.unasked).clear();
         self.learnt.attempts.forget();
         self.learnt.loops.store(false, Ordering::Relaxed);
+        *lock(&self.learnt.recurrence) = Recurrence::default();
         for other in &others {
             other.forget();
         }

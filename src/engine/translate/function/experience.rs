@@ -12,6 +12,7 @@ use crate::simulator::Detours;
 use crate::tracker::Place;
 use crate::translate::automatic_dynamic::Seen;
 
+use super::recurrence::Recurrence;
 use super::skip_policy::Attempts;
 
 /// What the translations of one function have taught.
@@ -32,6 +33,8 @@ pub struct Experience {
     pub(super) rounds: Mutex<(Option<u64>, usize)>,
     /// Whether it was translated for round after round of a loop.
     pub(super) loops: AtomicBool,
+    /// Sizes that no translation was ready for.
+    pub(super) recurrence: Mutex<Recurrence>,
     /// Translations that failed.
     pub(super) attempts: Attempts,
 }

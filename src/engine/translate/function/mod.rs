@@ -7,6 +7,7 @@ mod destructors;
 mod experience;
 pub(super) mod gains;
 mod nesting;
+mod recurrence;
 mod retrace_count;
 mod run;
 mod sharded;

@@ -236,16 +236,24 @@ impl Translated {
             }
         }
         drop((entries, locals));
+        let is_given_up = self.is_given_up(generation);
+        let waits =
+            !is_given_up && !matches!(how, Run::Resumed) && self.waits_for_sizes(py, &bound);
         let wanted = match how {
             Run::Called(args, kwargs) => {
-                if !self.is_given_up(generation) {
+                if !is_given_up && !waits {
                     self.observe(py, args, kwargs)?;
                 }
                 self.declared(py, args, kwargs)?
             }
             Run::Frame(_) | Run::Resumed => DynamicTensors::default(),
         };
-        if self.is_given_up(generation) {
+        if let (true, Run::Called(args, kwargs)) = (waits, how) {
+            // What it calls is part of the translation that may follow.
+            drop(bound);
+            return self.call_original(py, args, kwargs).map(Next::Return);
+        }
+        if is_given_up || waits {
             return self.native(py, bound, how);
         }
         if !self.shared.options.full_graph && sharded::among(py, &bound).unwrap_or(false) {

@@ -32,6 +32,11 @@ pub fn compile_at_once(at_once: bool) -> bool {
     AT_ONCE.replace(at_once)
 }
 
+/// Whether this thread looks at what it translates.
+pub(super) fn compiles_at_once() -> bool {
+    AT_ONCE.get()
+}
+
 /// Notes a graph that runs call by call since its backend gave it up.
 pub(in crate::translate) fn note_not_compiled(stats: &mut Stats, of: &SourceLoc, why: String) {
     let mut reason = Break::new(BreakKind::GraphNotCompiled, why);
@@ -41,7 +46,7 @@ pub(in crate::translate) fn note_not_compiled(stats: &mut Stats, of: &SourceLoc,
 
 /// Whether a graph waits until it is called again.
 pub(in crate::translate) fn waits(chosen: &Configured) -> bool {
-    chosen.compile_at_call > 1 && !AT_ONCE.get()
+    chosen.compile_at_call > 1 && !compiles_at_once()
 }
 
 /// Such a graph.
