@@ -10,14 +10,13 @@
 //! Backends know nothing of it, and nothing in here names a backend or a Paddle `Program`.
 
 mod codegen;
-pub mod guard;
-pub mod reason;
-mod simulator;
-pub mod tracker;
 pub mod translate;
 
 pub use paddle_sot_backend::{self as backend, export_backend, plugin};
 pub use paddle_sot_cpython::{bytecode, c_stack, frame, native, obj, sync};
+pub use paddle_sot_guard::{self as guard, tracker};
 pub use paddle_sot_ir as graph;
 pub use paddle_sot_ops::{self as ops, abi, paddle};
-pub use simulator::{Simulator, TraceOptions, builtin_coverage, variables};
+pub use paddle_sot_reason as reason;
+use paddle_sot_simulator as simulator;
+pub use paddle_sot_simulator::{Simulator, TraceOptions, builtin_coverage, variables};

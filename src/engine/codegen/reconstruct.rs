@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::bytecode::{BytecodeError, Code, CodeBuilder};
+use crate::bytecode::{Code, CodeBuilder};
 use crate::frame::Modules;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
@@ -58,12 +58,6 @@ impl Demand {
     /// The position of a symbol among the outputs.
     pub fn output(&mut self, symbol: SymbolId) -> usize {
         self.outputs.insert_full(symbol).0
-    }
-}
-
-impl From<BytecodeError> for Break {
-    fn from(err: BytecodeError) -> Self {
-        Break::internal(err.to_string())
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::abi::GlobalState;
-use crate::backend::BackendError;
 use crate::bytecode::{Origin, ResumeSpec};
 use crate::codegen;
 use crate::obj::Obj;
@@ -32,19 +31,6 @@ use super::resumes::resume_function;
 
 use behind_break::{calls_python, takes_gradients};
 pub(super) use simulated_frame::{Simulated, simulate, watcher};
-
-impl From<BackendError> for Break {
-    fn from(err: BackendError) -> Self {
-        let id = match err {
-            BackendError::Refused(_) => BreakId::UnsupportedOperation,
-            BackendError::BlackListed(_)
-            | BackendError::Raised(_)
-            | BackendError::Compile(_)
-            | BackendError::DeadSymbol(_) => BreakId::CompileFailed,
-        };
-        Break::new(id, err.to_string())
-    }
-}
 
 /// The state translations depend on, and the backend.
 pub(super) fn prepare(

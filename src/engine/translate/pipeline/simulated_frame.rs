@@ -11,7 +11,7 @@ use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
 use crate::simulator::collect_breaks::Survey;
 use crate::simulator::deferred;
-use crate::simulator::frame::FrameState;
+use crate::simulator::frame_state::FrameState;
 use crate::simulator::tracer::function_graph::FunctionGraph;
 use crate::simulator::{
     Detours, Differing, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions, Tracer,

@@ -1,9 +1,0 @@
-//! What gradients need of the trace: calls that are deferred behind it, PyLayers, recomputation,
-//! what backward reads.
-
-pub mod deferred;
-pub(in crate::simulator) mod partial_gradients;
-pub mod pylayer;
-pub mod recompute;
-pub mod replay_reads;
-pub(in crate::simulator) mod saved_for_backward;

@@ -1,0 +1,167 @@
+//! Rounds of loops that are simulated one by one: those of a loop that no operation holds, whose
+//! tests are the same in each call.
+
+use std::hash::{Hash, Hasher};
+use std::mem::discriminant;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use rustc_hash::{FxHashMap, FxHasher};
+
+use crate::bytecode::Code;
+use crate::dispatch::Flow;
+use crate::frame_state::FrameState;
+use crate::phi::refuse;
+use crate::tensor_scalar::known;
+use crate::variables::{Kind, VarId};
+use crate::{Step, Stop, Tracer, loops};
+
+use super::{DEEPEST, attempt, both, tails};
+
+/// Most states of one loop that are remembered: behind them, its rounds go one by one wherever
+/// they are known.
+const MOST_STATES: usize = 4;
+
+/// Loops that no operation holds, by their code and their test, with what their frame had then.
+///
+/// Whether a loop is captured is found by simulating some of its rounds, and each of its rounds
+/// comes to its test: it is asked once for a state of the frame, not in each.
+#[derive(Default)]
+pub struct RefusedLoops(FxHashMap<(*const Code, usize), Vec<u64>>);
+
+/// A loop in front of a round.
+#[derive(Clone, Copy)]
+pub(super) struct LoopState {
+    test: (*const Code, usize),
+    state: u64,
+}
+
+impl LoopState {
+    pub(super) fn of(t: &Tracer<'_>, frame: &FrameState, at: usize) -> Self {
+        let mut hash = FxHasher::default();
+        (t.flow.regions, t.grad.enabled, frame.stack.len()).hash(&mut hash);
+        for local in &frame.locals {
+            if let Some(id) = *local {
+                hash_form(t, id, &mut hash);
+            }
+            local.is_some().hash(&mut hash);
+        }
+        Self {
+            test: (Arc::as_ptr(&frame.code), at),
+            state: hash.finish(),
+        }
+    }
+
+    /// Whether the loop was refused in such a state.
+    pub(super) fn is_refused(self, t: &Tracer<'_>) -> bool {
+        let known = t.flow.refused.0.get(&self.test);
+        known.is_some_and(|it| it.len() >= MOST_STATES || it.contains(&self.state))
+    }
+
+    /// What captures the loop has answered: notes that it is refused, if it is.
+    pub(super) fn noted(self, t: &mut Tracer<'_>, answer: Step<Flow>) -> Step<Flow> {
+        if matches!(answer, Err(Stop::Break(_))) {
+            let states = t.flow.refused.0.entry(self.test).or_default();
+            states.push(self.state);
+        }
+        answer
+    }
+}
+
+/// What tells apart whether a value may differ from round to round: not which number it is.
+fn hash_form(t: &Tracer<'_>, id: VarId, hash: &mut FxHasher) {
+    let var = t.vars.get(id);
+    discriminant(&var.kind).hash(hash);
+    match (&var.kind, &var.value) {
+        (Kind::Const, Some(value)) => {
+            value.bind(t.py).get_type().as_ptr().hash(hash);
+        }
+        (kind, _) => {
+            let meta = kind.of_graph().and_then(|symbol| t.graph.meta(symbol));
+            meta.map(|meta| (meta.dtype.as_str(), meta.shape.len(), meta.stop_gradient))
+                .hash(hash);
+        }
+    }
+}
+
+/// Takes the side of a branch that is taken in each call, where that is known.
+pub(super) fn go_where_known(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    value: VarId,
+    yes: &FrameState,
+    no: &FrameState,
+) -> Option<Flow> {
+    let holds = known::truth(t, value)?;
+    *frame = if holds { yes } else { no }.clone();
+    Some(Flow::Jump(frame.pc))
+}
+
+/// The same for the next item of `range()` over numbers of the graph.
+fn next_where_known(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    behind: &FrameState,
+) -> Step<Option<Flow>> {
+    let mark = t.mark();
+    let has_next = loops::continues(t, frame);
+    let has_next = has_next.map(|it| known::truth(t, it));
+    t.rollback(mark);
+    match has_next? {
+        Some(true) => {
+            let (mark, before) = (t.mark(), frame.clone());
+            if let Err(stop) = loops::one_round(t, frame) {
+                t.rollback(mark);
+                *frame = before;
+                return Err(stop);
+            }
+            frame.pc = at + 1;
+        }
+        Some(false) => frame.clone_from(behind),
+        None => return Ok(None),
+    }
+    Ok(Some(Flow::Jump(frame.pc)))
+}
+
+/// The next item of `range()` over numbers of the graph: the loop is captured.
+pub fn for_numbers(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    behind: FrameState,
+) -> Step<Flow> {
+    if t.flow.regions >= DEEPEST || !frame.handling.is_empty() {
+        return refuse(t, "the loop stands in too much other control flow");
+    }
+    let state = LoopState::of(t, frame, at);
+    if state.is_refused(t) {
+        if let Some(flow) = next_where_known(t, frame, at, &behind)? {
+            return Ok(flow);
+        }
+    }
+    let answer = attempt(t, frame, |t, frame| {
+        let whole = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
+            let answer = loops::capture_range(t, frame, at, &behind);
+            state.noted(t, answer)
+        };
+        let by_round = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
+            if let Some(flow) = next_where_known(t, frame, at, &behind)? {
+                return Ok(flow);
+            }
+            let has_next = loops::continues(t, frame)?;
+            let mut inside = frame.clone();
+            inside.pc = at + 1;
+            let sides = [inside, behind.clone()];
+            both(t, frame, has_next, sides, None, loops::one_round)
+        };
+        tails::near_or_far(t, frame, whole, Some(by_round))
+    });
+    if !matches!(answer, Err(Stop::Break(_))) {
+        return answer;
+    }
+    match next_where_known(t, frame, at, &behind) {
+        Ok(Some(flow)) => Ok(flow),
+        _ => answer,
+    }
+}
