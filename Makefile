@@ -81,7 +81,8 @@ lint: check-tools .venv/$(DEFAULT)/ready
 
 rust-test: check-tools .venv/$(DEFAULT)/ready
 	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) CARGO_TARGET_DIR=target/py$(DEFAULT) PYTHONHOME=$$(.ci/find-python $(DEFAULT) --prefix) \
-	  LD_LIBRARY_PATH=$$(.ci/find-python $(DEFAULT) --libdir):$$LD_LIBRARY_PATH cargo test -q -p paddle-sot -p paddle-sot-backend -p paddle-sot-cpython -p paddle-sot-ops -p paddle-sot-ir --features paddle-sot-cpython/experimental
+	  LD_LIBRARY_PATH=$$(.ci/find-python $(DEFAULT) --libdir):$$LD_LIBRARY_PATH cargo test -q -p paddle-sot -p paddle-sot-simulator -p paddle-sot-guard -p paddle-sot-reason \
+	  -p paddle-sot-backend -p paddle-sot-cpython -p paddle-sot-ops -p paddle-sot-ir --features paddle-sot-cpython/experimental
 
 # The engine is a twentieth of the tests' time, so building it quickly saves more than running it quickly.
 QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=64 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \

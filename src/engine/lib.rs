@@ -6,7 +6,9 @@
 //!
 //! Arrows go one way, from crate to crate: `paddle-sot-cpython` (objects, byte code, frames) <-
 //! `paddle-sot-ops` (Paddle's memory and operators) <- `paddle-sot-ir` (graphs as plain data) <-
-//! `paddle-sot-backend` (what a backend is asked) <- this one, which hands all of them on.
+//! `paddle-sot-backend` (what a backend is asked) <- `paddle-sot-reason` (why graphs break) and
+//! `paddle-sot-guard` (guards, trackers) <- `paddle-sot-simulator` (byte code to graphs) <- this
+//! one (new byte code, caches), which hands all of them on.
 //! Backends know nothing of it, and nothing in here names a backend or a Paddle `Program`.
 
 mod codegen;

@@ -1,4 +1,5 @@
-//! Guards: what must still hold for a translation to be reused.
+//! Guards: what must still hold for a translation to be reused. [`tracker`] says where the values
+//! that they look at come from.
 
 mod checks;
 mod compile;

@@ -122,7 +122,7 @@ impl SimulatedFrame {
     }
 
     /// Whether it may do something where a call raises, or is no frame of a plain function.
-    pub fn sees_exceptions(&self) -> bool {
+    pub(crate) fn sees_exceptions(&self) -> bool {
         self.handled.is_some()
             || self.code.handler(self.at).is_some()
             || self.code.flags & GENERATOR != 0

@@ -8,8 +8,8 @@ use crate::frame::{Modules, OPERATOR};
 use crate::native;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::containers::deques;
 use crate::simulator::deferred::{self, DeferredCall, FramePlace};
+use crate::simulator::deques;
 use crate::tracker::Tracker;
 use crate::variables::{AttrOp, DictVar, Kind, ObjectVar, Rebuild, Snapshot, VarId};
 

@@ -1,7 +1,7 @@
 //! Iterators, and those of them that must wait for the side effects.
 
 use crate::reason::{Break, BreakKind};
-use crate::simulator::iterate::is_unchanged;
+use crate::simulator::is_unchanged;
 use crate::variables::kinds::DictViewKind;
 use crate::variables::{Emit, Item, IterVar, Key, Kind, Rebuild, VarId};
 

@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::bytecode::{Code, live_locals};
+use crate::obj::is_plain_constant;
 use crate::obj::{Obj, is_named};
-use crate::simulator::tracer::is_plain_constant;
 use crate::simulator::{Tracer, frame_introspection, looks_at_frames};
 use crate::variables::{CellVar, Kind, VarId};
 

@@ -14,7 +14,7 @@ use crate::frame::Modules;
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::fold::MAX_NESTING;
+use crate::simulator::MAX_NESTING;
 use crate::simulator::{Shared, Tracer, carried_aliases};
 use crate::tracker::{Tracker, TrackerRef};
 use crate::variables::{Emit, IterVar, Kind, Rebuild, TensorVar, VarId};

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::guard::{GuardKind, GuardSet};
 use crate::obj::Obj;
-use crate::simulator::loops::LoopPlaces;
+use crate::simulator::LoopPlaces;
 use crate::sync::lock;
 use crate::tracker::{Place, Tracker, TrackerRef};
 

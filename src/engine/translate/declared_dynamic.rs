@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::reason::Break;
-use crate::simulator::tracer::function_graph::GraphInput;
+use crate::simulator::function_graph::GraphInput;
 use crate::tracker::TrackerRef;
 
 /// Tensors of one call whose dims an input specification leaves open, by address.

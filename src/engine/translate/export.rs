@@ -11,7 +11,7 @@ use crate::backend::{ExportInput, ExportRequest};
 use crate::graph::SymbolId;
 use crate::obj::Obj;
 use crate::reason::{Break, BreakKind};
-use crate::simulator::tracer::function_graph::FunctionGraph;
+use crate::simulator::function_graph::FunctionGraph;
 use crate::simulator::{self, Outcome, Tracer, arguments};
 use crate::variables::{Exports, VarId, protocol};
 

@@ -13,11 +13,11 @@ use crate::graph::{Callee, StatementIr, SymbolId, SymbolKind};
 use crate::guard::{CompiledGuard, GuardCompiler, GuardSet, NativeGuardCompiler};
 use crate::obj::Obj;
 use crate::reason::{Break, Phase, SourceLoc, timed};
+use crate::simulator::LoopPlaces;
 use crate::simulator::deferred::inside::InnerStep;
 use crate::simulator::deferred::joined::WholeStep;
-use crate::simulator::loops::LoopPlaces;
+use crate::simulator::function_graph::{self, GraphInput};
 use crate::simulator::replay_reads::Outside;
-use crate::simulator::tracer::function_graph::{self, GraphInput};
 use crate::sync::lock;
 use crate::tracker::{Place, TrackerRef};
 

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::abi;
 use crate::graph::DType;
-use crate::simulator::{arrays, dynamic_scalar::tensor_of};
+use crate::simulator::{arrays, tensor_of};
 use crate::tracker::number::Number;
 use crate::tracker::{ArrayMaker, Tracker, TrackerRef};
 

@@ -4,7 +4,7 @@
 
 use pyo3::prelude::*;
 
-use crate::simulator::tracer::function_graph::{self, GraphInput};
+use crate::simulator::function_graph::{self, GraphInput};
 use crate::tracker::TrackerRef;
 
 use super::random;

@@ -9,7 +9,7 @@ use crate::graph::{Arg, Callee, Statement, StatementIr, SymbolKind};
 use crate::obj;
 use crate::ops::{Fact, facts, knows, said};
 use crate::paddle::Paddle;
-use crate::simulator::tracer::function_graph::GraphInput;
+use crate::simulator::function_graph::GraphInput;
 
 /// Not run yet: it may fail because of its shapes.
 const NEW: u8 = 0;

@@ -48,7 +48,7 @@ fn is_data(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The graph argument for a variable.
-pub fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
+pub(crate) fn to_arg(t: &mut Tracer<'_>, value: VarId) -> Step<Arg> {
     match fold::deeper(t, |t| protocol::argument(t, value)) {
         Some(arg) => arg,
         None => t.unsupported("containers that are too deep are passed to a tensor operation"),
@@ -94,7 +94,7 @@ pub(crate) fn of_value(t: &mut Tracer<'_>, id: VarId) -> Step<Arg> {
 }
 
 /// Whether a number is made of dims and constants only: then the graph can make it too.
-pub fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
+pub(crate) fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
     if let Kind::Int(NumberVar::Made(_, a, b)) = *t.kind(id) {
         return depends_on_dims(t, a) && depends_on_dims(t, b);
     }
@@ -102,7 +102,7 @@ pub fn depends_on_dims(t: &mut Tracer<'_>, id: VarId) -> bool {
 }
 
 /// Whether a number made of dims is larger than those because of its constants.
-pub fn has_large_part(t: &mut Tracer<'_>, id: VarId) -> bool {
+pub(crate) fn has_large_part(t: &mut Tracer<'_>, id: VarId) -> bool {
     digits(t, id, 0) > u64::BITS - item::STEP.leading_zeros()
 }
 
@@ -162,7 +162,7 @@ pub fn dims_as_result(t: &mut Tracer<'_>, id: VarId) -> Step<Option<SymbolId>> {
 }
 
 /// A number made of dims, as one of the graph.
-pub fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId> {
+pub(crate) fn number_statement(t: &mut Tracer<'_>, number: NumberVar) -> Step<SymbolId> {
     let (op, a, b) = match number {
         NumberVar::Dim(symbol, dim) => return dim_statement(t, symbol, dim),
         NumberVar::Made(op, a, b) => (op, a, b),
@@ -207,13 +207,13 @@ fn dim_statement(t: &mut Tracer<'_>, symbol: SymbolId, dim: usize) -> Step<Symbo
 }
 
 /// [`parts`] of all arguments of a call.
-pub fn parts_of_call(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Vec<VarId> {
+pub(crate) fn parts_of_call(t: &Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Vec<VarId> {
     let named = kwargs.iter().map(|(_, value)| *value);
     parts(t, args.iter().copied().chain(named))
 }
 
 /// Arguments of a call, and what is in the tuples and lists among them.
-pub fn parts(t: &Tracer<'_>, given: impl Iterator<Item = VarId>) -> Vec<VarId> {
+pub(crate) fn parts(t: &Tracer<'_>, given: impl Iterator<Item = VarId>) -> Vec<VarId> {
     let mut found: Vec<VarId> = given.collect();
     let mut at = 0;
     while let Some(id) = found.get(at) {
@@ -252,7 +252,7 @@ fn tuple(t: &mut Tracer<'_>, items: Vec<VarId>, class: Option<Obj>, given: &[Var
 
 /// The variable for a statement's output. A function that returns something that it was `given`
 /// returns the same object.
-pub fn from_arg(t: &mut Tracer<'_>, value: &Arg, given: &[VarId]) -> Step<VarId> {
+pub(crate) fn from_arg(t: &mut Tracer<'_>, value: &Arg, given: &[VarId]) -> Step<VarId> {
     let many = |t: &mut Tracer<'_>, items: &[Arg]| {
         items
             .iter()

@@ -106,7 +106,7 @@ pub(crate) fn auto_cast(
 }
 
 /// `context.__enter__()`
-pub fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
+pub(crate) fn enter(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     let Kind::Context(state) = t.kind(context).clone() else {
         return t.stop(BreakId::Context, "not a context manager");
     };
@@ -223,7 +223,7 @@ fn names_in(t: &mut Tracer<'_>, value: VarId) -> Option<Vec<Arc<str>>> {
 }
 
 /// `context.__exit__(...)`
-pub fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
+pub(crate) fn exit(t: &mut Tracer<'_>, context: VarId) -> Step<VarId> {
     let Kind::Context(state) = t.kind(context).clone() else {
         return t.stop(BreakId::Context, "not a context manager");
     };

@@ -311,7 +311,7 @@ fn bind(
 
 impl Tracer<'_> {
     /// The decoded form of a code object.
-    pub fn decode(&mut self, code: &Obj) -> Step<Arc<Code>> {
+    pub(crate) fn decode(&mut self, code: &Obj) -> Step<Arc<Code>> {
         if let Some(known) = self.seen.decoded.get(code) {
             return Ok(known.clone());
         }

@@ -29,7 +29,7 @@ pub enum UnaryOp {
 
 impl UnaryOp {
     /// By the name of the function in `operator`.
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "pos" => Self::Positive,
             "neg" => Self::Negative,

@@ -61,7 +61,11 @@ fn arguments(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Option<Argu
 }
 
 /// `paddle.to_tensor(...)`; `None` where it is not captured.
-pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+pub(crate) fn to_tensor(
+    t: &mut Tracer<'_>,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> Step<Option<VarId>> {
     let Some(Arguments { data, dtype }) = arguments(t, args, kwargs) else {
         return Ok(None);
     };
@@ -86,7 +90,7 @@ pub fn to_tensor(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Op
 }
 
 /// Whether `to_tensor` takes arrays of this dtype.
-pub fn is_taken(name: &str) -> bool {
+pub(crate) fn is_taken(name: &str) -> bool {
     const KNOWN: [DType; 9] = [
         DType::Bool,
         DType::Int8,
@@ -191,7 +195,7 @@ pub(crate) fn held<'py>(
 
 /// An operand of an operator with a tensor: of an array that the function made and that has dims,
 /// Paddle makes a tensor. Others stay.
-pub fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+pub(crate) fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
     let Kind::Array(array) = t.kind(id).clone() else {
         return Ok(id);
     };
@@ -204,7 +208,7 @@ pub fn operand(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
 }
 
 /// An index of a tensor: the same for whole numbers, also in a tuple.
-pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
+pub(crate) fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
     if let Kind::Array(array) = t.kind(id).clone() {
         let dtype = array.value.bind(t.py).getattr("dtype")?;
         let name: String = dtype.getattr("name")?.extract()?;
@@ -245,7 +249,7 @@ pub fn index(t: &mut Tracer<'_>, id: VarId) -> Step<VarId> {
 }
 
 /// `paddle.assign(array)`; `None` where it is not captured.
-pub fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
+pub(crate) fn assign(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option<VarId>> {
     let data = match (args, kwargs) {
         ([data], []) => *data,
         ([], [(name, data)]) if &**name == "x" => *data,

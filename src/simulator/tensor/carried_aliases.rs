@@ -15,7 +15,7 @@ use crate::captured_flow::Alias;
 use crate::tracer::TraceMark;
 
 /// Pairs of tensors made since `mark` and what they may share storage with.
-pub fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolId)> {
+pub(crate) fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolId)> {
     let mut pairs: Vec<_> = t.flow.aliases.iter().map(|it| (it.result, it.of)).collect();
     for id in (0..t.vars.len() as u32).map(VarId) {
         let Kind::Tensor(tensor) = t.vars.kind(id) else {
@@ -34,7 +34,7 @@ pub fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolId)> {
 }
 
 /// What a result of a block may be, outside of it.
-pub fn of(
+pub(crate) fn of(
     cut: &Cut,
     pairs: &[(SymbolId, SymbolId)],
     output: BlockOutput,
@@ -50,7 +50,7 @@ pub fn of(
 
 /// Whether two results of a block share storage that was made inside or came in: one is the other,
 /// or a view of it, or both are views of a third.
-pub fn share(cut: &Cut, pairs: &[(SymbolId, SymbolId)], results: [BlockOutput; 2]) -> bool {
+pub(crate) fn share(cut: &Cut, pairs: &[(SymbolId, SymbolId)], results: [BlockOutput; 2]) -> bool {
     let [first, second] = results.map(|output| {
         let (BlockOutput::Outer(symbol) | BlockOutput::Inner(symbol)) = output;
         let others = pairs.iter().filter(|(made, _)| *made == symbol);
@@ -63,7 +63,7 @@ pub fn share(cut: &Cut, pairs: &[(SymbolId, SymbolId)], results: [BlockOutput; 2
 }
 
 /// Remembers that `result` may be `of`, and what that may be.
-pub fn note(t: &mut Tracer<'_>, result: SymbolId, of: SymbolId) {
+pub(crate) fn note(t: &mut Tracer<'_>, result: SymbolId, of: SymbolId) {
     let further = t.flow.aliases_of(of);
     let further: Vec<_> = further.map(|it| it.of).collect();
     for of in std::iter::once(of).chain(further) {
@@ -79,13 +79,13 @@ pub fn note(t: &mut Tracer<'_>, result: SymbolId, of: SymbolId) {
 }
 
 /// Whether a tensor may be another one, or another one may be it.
-pub fn is_of_two(t: &Tracer<'_>, symbol: SymbolId) -> bool {
+pub(crate) fn is_of_two(t: &Tracer<'_>, symbol: SymbolId) -> bool {
     let is_it = |it: &Alias| it.result == symbol || it.of == symbol;
     t.flow.aliases.iter().any(is_it)
 }
 
 /// Whether nobody knows if these are one object: the interpreter runs what made them, and says so.
-pub fn may_be_one(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
+pub(crate) fn may_be_one(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
     let (Kind::Tensor(a), Kind::Tensor(b)) = (t.vars.kind(a), t.vars.kind(b)) else {
         return false;
     };
@@ -102,11 +102,11 @@ pub fn may_be_one(t: &Tracer<'_>, a: VarId, b: VarId) -> bool {
 }
 
 /// Why a question for it breaks the graph.
-pub const CLASS: &str = "the class of a tensor, which captured control flow decides";
+pub(crate) const CLASS: &str = "the class of a tensor, which captured control flow decides";
 
 /// The class of a parameter (or another tensor of a class of its own) that a tensor without one may
 /// be.
-pub fn other_class<'py>(t: &Tracer<'py>, tensor: VarId) -> Option<Bound<'py, PyType>> {
+pub(crate) fn other_class<'py>(t: &Tracer<'py>, tensor: VarId) -> Option<Bound<'py, PyType>> {
     let Kind::Tensor(TensorVar {
         symbol,
         class: None,
@@ -120,7 +120,7 @@ pub fn other_class<'py>(t: &Tracer<'py>, tensor: VarId) -> Option<Bound<'py, PyT
 }
 
 /// The class of an input of the graph that is more than a tensor.
-pub fn class_of_input<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyType>> {
+pub(crate) fn class_of_input<'py>(t: &Tracer<'py>, symbol: SymbolId) -> Option<Bound<'py, PyType>> {
     let mut inputs = t.graph.inputs.iter();
     let input = inputs.find(|input| input.symbol == symbol)?;
     let class = input.value.bind(t.py).get_type();

@@ -275,7 +275,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// Opens the dims that differ between calls of what is found at `source`.
-    pub fn leave_open(&self, source: &TrackerRef, meta: &mut TensorMeta) {
+    pub(crate) fn leave_open(&self, source: &TrackerRef, meta: &mut TensorMeta) {
         for &dim in self.options.varies.dims.get(source).into_iter().flatten() {
             if let Some(open) = meta.shape.get_mut(dim) {
                 *open = -1;

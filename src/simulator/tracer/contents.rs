@@ -33,7 +33,12 @@ impl<'py> Tracer<'py> {
     /// What `method`, a descriptor of a built-in class and of this name, reads or changes of the
     /// object: a dict, list or tuple like it. `None` where it is no such method, or of another
     /// object.
-    pub fn contents(&mut self, id: VarId, method: &Bound<'_, PyAny>, name: &str) -> Option<VarId> {
+    pub(crate) fn contents(
+        &mut self,
+        id: VarId,
+        method: &Bound<'_, PyAny>,
+        name: &str,
+    ) -> Option<VarId> {
         let of = method.getattr("__objclass__").ok()?;
         let class = self.type_of(id)?;
         // Another class than its own refuses the object.
@@ -68,7 +73,7 @@ impl<'py> Tracer<'py> {
 
     /// The dict whose items `{**x}` and `dict.update(x)` copy without asking `x` for them: one, or
     /// what an instance of a subclass holds that goes over itself as a dict does.
-    pub fn merged(&mut self, id: VarId) -> Option<VarId> {
+    pub(crate) fn merged(&mut self, id: VarId) -> Option<VarId> {
         self.realize(id);
         let class = if let Kind::Object(object) = self.vars.kind(id) {
             object.class.clone()

@@ -23,7 +23,7 @@ pub(super) struct ExceptionMark {
 
 impl Exceptions {
     /// The instruction of the outermost frame that raised or made this.
-    pub fn raised_at(&self, id: VarId) -> Option<usize> {
+    pub(crate) fn raised_at(&self, id: VarId) -> Option<usize> {
         let mut raised = self.raised.iter();
         raised.find(|(raised, _)| *raised == id).map(|(_, at)| *at)
     }

@@ -22,24 +22,24 @@ pub struct Frames {
 
 impl Frames {
     /// The simulation of a frame begins; `first` is the first variable that is made in it.
-    pub fn enter(&mut self, frame: &FrameState, loc: SourceLoc, first: usize) {
+    pub(crate) fn enter(&mut self, frame: &FrameState, loc: SourceLoc, first: usize) {
         self.locations.push(loc);
         self.simulated.push(SimulatedFrame::of(frame, first));
     }
 
     /// The simulation of the innermost frame ends, or is left for now.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.simulated.pop();
         self.locations.pop();
     }
 
     /// Whether a generator frame was ever kept.
-    pub fn suspends(&self) -> bool {
+    pub(crate) fn suspends(&self) -> bool {
         !self.suspended.is_empty()
     }
 
     /// Keeps a suspended generator frame; the answer names it.
-    pub fn suspend(&mut self, frame: FrameState) -> usize {
+    pub(crate) fn suspend(&mut self, frame: FrameState) -> usize {
         self.suspended.push(Rc::new(frame));
         self.suspended.len() - 1
     }

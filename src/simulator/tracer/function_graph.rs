@@ -52,7 +52,7 @@ struct Closed {
 
 impl GraphMark {
     /// How many statements there were.
-    pub fn statements(&self) -> usize {
+    pub(crate) fn statements(&self) -> usize {
         self.statements
     }
 }
@@ -107,23 +107,23 @@ impl FunctionGraph {
 
     /// Takes no more calls, up to a roll-back: they would come before what is done behind the
     /// graph.
-    pub fn close(&mut self, why: &'static str) {
+    pub(crate) fn close(&mut self, why: &'static str) {
         let symbols = self.sir.symbols.len();
         self.closed.get_or_insert(Closed { why, symbols });
     }
 
     /// Takes calls again: what had closed it is part of it.
-    pub fn reopen(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         self.closed = None;
     }
 
     /// Whether it takes no more calls.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
 
     /// Whether a symbol came when the graph was closed.
-    pub fn came_later(&self, symbol: SymbolId) -> bool {
+    pub(crate) fn came_later(&self, symbol: SymbolId) -> bool {
         let is_later = |closed: Closed| symbol.0 as usize >= closed.symbols;
         self.closed.is_some_and(is_later)
     }
@@ -142,7 +142,7 @@ impl FunctionGraph {
     /// The symbol of an external tensor: the known one, or a new input.
     ///
     /// `meta` is the metadata to trace with: dims of `-1` are dynamic.
-    pub fn tensor_input(
+    pub(crate) fn tensor_input(
         &mut self,
         py: Python<'_>,
         value: Obj,
@@ -166,7 +166,7 @@ impl FunctionGraph {
     }
 
     /// Whether a symbol is an external tensor or layer.
-    pub fn is_input(&self, symbol: SymbolId) -> bool {
+    pub(crate) fn is_input(&self, symbol: SymbolId) -> bool {
         self.inputs.iter().any(|input| input.symbol == symbol)
     }
 
@@ -193,7 +193,7 @@ impl FunctionGraph {
     ///
     /// Tensors that the callee reached by itself (parameters and buffers of a layer) are handed to
     /// `locate`, which answers with their tracker, or refuses the call by answering `None`.
-    pub fn call(
+    pub(crate) fn call(
         &mut self,
         py: Python<'_>,
         callee: Callee,
@@ -210,7 +210,7 @@ impl FunctionGraph {
 
     /// Records a call although the graph is closed, where it does nothing but make its result: it
     /// neither draws nor writes, and takes nothing that is not among its arguments.
-    pub fn call_when_closed(
+    pub(crate) fn call_when_closed(
         &mut self,
         py: Python<'_>,
         callee: Callee,
@@ -232,7 +232,7 @@ impl FunctionGraph {
     }
 
     /// Sets `stop_gradient` of an input in front of the graph; false where the graph has used it.
-    pub fn set_stop_gradient(
+    pub(crate) fn set_stop_gradient(
         &mut self,
         py: Python<'_>,
         symbol: SymbolId,
@@ -261,13 +261,13 @@ impl FunctionGraph {
     }
 
     /// Whether it has drawn random numbers, as far as anyone knows.
-    pub fn has_drawn(&self) -> bool {
+    pub(crate) fn has_drawn(&self) -> bool {
         let mut statements = self.sir.statements.iter();
         statements.any(|it| it.draws || matches!(it.callee, Callee::Sir(_)))
     }
 
     /// Draws no more random numbers, up to a roll-back: the random state is set behind it.
-    pub fn draw_no_more(&mut self, why: String) {
+    pub(crate) fn draw_no_more(&mut self, why: String) {
         self.seeded.get_or_insert(why);
     }
 
@@ -381,41 +381,41 @@ impl FunctionGraph {
     }
 
     /// Whether the last call made a copy where other calls of it make a view.
-    pub fn has_copied(&self) -> bool {
+    pub(crate) fn has_copied(&self) -> bool {
         self.sir.statements.last().is_some_and(|last| last.copies)
     }
 
     /// What the last call writes besides making its result.
-    pub fn updated(&self) -> &[SymbolId] {
+    pub(crate) fn updated(&self) -> &[SymbolId] {
         let last = self.sir.statements.last();
         last.map_or(&[], |last| &last.updates)
     }
 
     /// What the last call took for granted of open dims.
-    pub fn take_compared(&mut self) -> Vec<ComparedDims> {
+    pub(crate) fn take_compared(&mut self) -> Vec<ComparedDims> {
         self.session.take_compared()
     }
 
     /// Gradients flow through the calls from this one on, where whoever runs them has gradients on.
-    pub fn enable_gradients(&mut self, from: usize) {
+    pub(crate) fn enable_gradients(&mut self, from: usize) {
         for statement in &mut self.sir.statements[from..] {
             statement.grad_enabled = true;
         }
     }
 
     /// Grad mode for the calls that follow.
-    pub fn set_grad_enabled(&mut self, enabled: bool) {
+    pub(crate) fn set_grad_enabled(&mut self, enabled: bool) {
         self.grad_enabled = enabled;
         self.session.set_grad_enabled(enabled);
     }
 
     /// The metadata of a tensor symbol.
-    pub fn meta(&self, id: SymbolId) -> Option<&TensorMeta> {
+    pub(crate) fn meta(&self, id: SymbolId) -> Option<&TensorMeta> {
         self.sir.meta(id)
     }
 
     /// The current position.
-    pub fn mark(&self) -> GraphMark {
+    pub(crate) fn mark(&self) -> GraphMark {
         GraphMark {
             statements: self.sir.statements.len(),
             symbols: self.sir.symbols.len(),
@@ -428,7 +428,7 @@ impl FunctionGraph {
     }
 
     /// Forgets everything recorded since `mark`.
-    pub fn rollback(&mut self, py: Python<'_>, mark: GraphMark) {
+    pub(crate) fn rollback(&mut self, py: Python<'_>, mark: GraphMark) {
         while self.in_front.flags.len() > mark.in_front.0 {
             let Some((symbol, stops)) = self.in_front.flags.pop() else {
                 break;
@@ -454,7 +454,7 @@ impl FunctionGraph {
 
     /// A tensor that has metadata only: a variable of a loop, a gradient. It stands for an input of
     /// the nested graph that what follows becomes.
-    pub fn placeholder(
+    pub(crate) fn placeholder(
         &mut self,
         py: Python<'_>,
         meta: TensorMeta,
@@ -466,7 +466,7 @@ impl FunctionGraph {
     }
 
     /// Takes everything since `mark` out of the graph.
-    pub fn cut(&mut self, py: Python<'_>, mark: GraphMark) -> Cut {
+    pub(crate) fn cut(&mut self, py: Python<'_>, mark: GraphMark) -> Cut {
         let symbols = self.sir.symbols.clone();
         let statements = self.sir.statements.split_off(mark.statements);
         let inputs = self.inputs.split_off(mark.inputs);
@@ -481,7 +481,7 @@ impl FunctionGraph {
     }
 
     /// Makes external tensors and layers that what was cut out met inputs of this graph.
-    pub fn adopt(&mut self, py: Python<'_>, cut: &mut Cut) -> Result<(), BackendError> {
+    pub(crate) fn adopt(&mut self, py: Python<'_>, cut: &mut Cut) -> Result<(), BackendError> {
         for input in &cut.inputs {
             let (value, tracker) = (input.value.clone(), input.tracker.clone());
             let outer = match &cut.symbols[input.symbol.0 as usize] {

@@ -47,12 +47,12 @@ impl Gradients {
     }
 
     /// Whether what is followed is the code of a custom operation, whose gradient it says itself.
-    pub fn is_in_custom_operation(&self) -> bool {
+    pub(crate) fn is_in_custom_operation(&self) -> bool {
         self.backward.is_some() || self.custom > 0
     }
 
     /// Whether an operation has the gradient here that Paddle gives it, in its own type.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         !self.is_in_custom_operation() && self.auto_casts == 0
     }
 

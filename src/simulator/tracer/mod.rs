@@ -196,17 +196,17 @@ impl<'py> Tracer<'py> {
     }
 
     /// The innermost user location.
-    pub fn loc(&self) -> SourceLoc {
+    pub(crate) fn loc(&self) -> SourceLoc {
         self.frames.locations.last().cloned().unwrap_or_default()
     }
 
     /// Whether gradients may be asked of what the graph computes.
-    pub fn goes_backward(&self) -> bool {
+    pub(crate) fn goes_backward(&self) -> bool {
         self.grad.at_entry && !self.options.forward_only
     }
 
     /// Stops for this reason here.
-    pub fn stop<T>(&self, id: impl Into<BreakId>, message: impl Into<String>) -> Step<T> {
+    pub(crate) fn stop<T>(&self, id: impl Into<BreakId>, message: impl Into<String>) -> Step<T> {
         let loc = self.loc();
         Err(Break {
             loc,
@@ -216,13 +216,13 @@ impl<'py> Tracer<'py> {
     }
 
     /// Stops: this operation is not simulated.
-    pub fn unsupported<T>(&self, message: impl Into<String>) -> Step<T> {
+    pub(crate) fn unsupported<T>(&self, message: impl Into<String>) -> Step<T> {
         self.stop(BreakKind::UnsupportedOperation, message)
     }
 
     /// What Python itself has by this name in `builtins` or `operator`: stops where something else
     /// was there already when the engine was imported.
-    pub fn original(&self, module: &str, name: &str) -> Step<Bound<'py, PyAny>> {
+    pub(crate) fn original(&self, module: &str, name: &str) -> Step<Bound<'py, PyAny>> {
         let found = self.py.original(module, name);
         found.or_else(|_| {
             self.unsupported(format!("{module}.{name}, which the program has replaced"))
@@ -230,12 +230,12 @@ impl<'py> Tracer<'py> {
     }
 
     /// The same of `builtins`.
-    pub fn builtin(&self, name: &str) -> Step<Bound<'py, PyAny>> {
+    pub(crate) fn builtin(&self, name: &str) -> Step<Bound<'py, PyAny>> {
         self.original(BUILTINS, name)
     }
 
     /// The same of `operator`.
-    pub fn operator(&self, name: &str) -> Step<Bound<'py, PyAny>> {
+    pub(crate) fn operator(&self, name: &str) -> Step<Bound<'py, PyAny>> {
         self.original(OPERATOR, name)
     }
 }

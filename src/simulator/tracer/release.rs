@@ -19,7 +19,7 @@ impl<'py> Tracer<'py> {
     /// Called where a container or cell lets a value go, also for another holder: from then on
     /// names of the frame may be all that holds it, which are not followed. Stops where its end may
     /// run code of the user's.
-    pub fn release(&mut self, holder: VarId, id: VarId) -> Step<()> {
+    pub(crate) fn release(&mut self, holder: VarId, id: VarId) -> Step<()> {
         // Not `kind`, which looks at what nobody has read.
         let leaf = matches!(
             self.vars.kind(id),
@@ -34,7 +34,7 @@ impl<'py> Tracer<'py> {
 
     /// The same for what an attribute or global variable holds, if it does; it need not have been
     /// read.
-    pub fn release_item(
+    pub(crate) fn release_item(
         &mut self,
         dict: &Bound<'py, PyDict>,
         of: TrackerRef,
@@ -46,7 +46,11 @@ impl<'py> Tracer<'py> {
 
     /// The same for the value at a place, if there is one. What is asked now is what the guard asks
     /// at each call.
-    pub fn release_at(&mut self, old: Option<Bound<'py, PyAny>>, place: TrackerRef) -> Step<()> {
+    pub(crate) fn release_at(
+        &mut self,
+        old: Option<Bound<'py, PyAny>>,
+        place: TrackerRef,
+    ) -> Step<()> {
         if old.is_some_and(|old| !abi::is_quiet(self.py, (&old).into())) {
             return self.unsupported(WHY);
         }
@@ -55,7 +59,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// Called for a value whose reference goes away: stops when that may run a destructor.
-    pub fn let_go(&mut self, id: VarId) -> Step<()> {
+    pub(crate) fn let_go(&mut self, id: VarId) -> Step<()> {
         self.let_go_of(id, 4)
     }
 

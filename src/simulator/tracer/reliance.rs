@@ -40,7 +40,7 @@ fn is_fixed(py: Python<'_>, kind: &GuardKind) -> bool {
 
 impl<'py> Tracer<'py> {
     /// Adds a guard on `id`, when it comes from outside.
-    pub fn guard(&mut self, id: VarId, kind: GuardKind) {
+    pub(crate) fn guard(&mut self, id: VarId, kind: GuardKind) {
         let Some(source) = self.source(id) else {
             return;
         };
@@ -52,7 +52,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// Guards that `id` is this very object.
-    pub fn guard_identity(&mut self, id: VarId) {
+    pub(crate) fn guard_identity(&mut self, id: VarId) {
         if let Some(value) = self.vars.get(id).value.clone() {
             self.guard(id, GuardKind::Is(value));
         }
@@ -60,7 +60,7 @@ impl<'py> Tracer<'py> {
 
     /// Called for the dictionary of an object whose attributes are read or written. Stops where the
     /// program has the dictionary itself too, and where looking into it may run user code.
-    pub fn note_namespace(
+    pub(crate) fn note_namespace(
         &mut self,
         dict: &Bound<'py, PyDict>,
         of: &TrackerRef,
@@ -71,7 +71,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// The same for a dictionary of `owner` that is found at `place`.
-    pub fn note_dict(
+    pub(crate) fn note_dict(
         &mut self,
         dict: &Bound<'py, PyDict>,
         place: TrackerRef,
@@ -114,7 +114,7 @@ impl<'py> Tracer<'py> {
 
     /// Called for each variable of a module that is read, under its name and the dictionary that it
     /// is in.
-    pub fn note_variable(&mut self, dict: TrackerRef, name: &str) {
+    pub(crate) fn note_variable(&mut self, dict: TrackerRef, name: &str) {
         let dicts = self.seen.variables.entry(Arc::from(name)).or_default();
         if !dicts.contains(&dict) {
             dicts.push(dict);

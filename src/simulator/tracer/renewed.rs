@@ -8,12 +8,12 @@ pub struct Renewed(Vec<(SymbolId, SymbolId)>);
 
 impl Renewed {
     /// From here on a parameter is another symbol.
-    pub fn push(&mut self, before: SymbolId, after: SymbolId) {
+    pub(crate) fn push(&mut self, before: SymbolId, after: SymbolId) {
         self.0.push((before, after));
     }
 
     /// What a tensor is by now.
-    pub fn current(&self, symbol: SymbolId) -> SymbolId {
+    pub(crate) fn current(&self, symbol: SymbolId) -> SymbolId {
         self.0
             .iter()
             .fold(symbol, |now, (before, after)| match now == *before {

@@ -32,25 +32,25 @@ impl<'py> Tracer<'py> {
 
     /// A value that only the interpreter can make: it can be handed on, no more. Where it must be
     /// rebuilt, the instruction of the outermost frame that makes it runs natively.
-    pub fn made_natively(&mut self) -> VarId {
+    pub(crate) fn made_natively(&mut self) -> VarId {
         let id = self.add(Kind::Opaque);
         self.only_the_interpreter_makes(id);
         id
     }
 
     /// See [`Tracer::made_natively`].
-    pub fn only_the_interpreter_makes(&mut self, id: VarId) {
+    pub(crate) fn only_the_interpreter_makes(&mut self, id: VarId) {
         self.exceptions.raised.push((id, self.frames.outermost));
     }
 
     /// The instruction that has to run natively where this value must be rebuilt: see
-    /// [`Tracer::made_natively`].
+    /// `Tracer::made_natively`.
     pub fn raised_at(&self, id: VarId) -> Option<usize> {
         self.exceptions.raised_at(id)
     }
 
     /// The list that shapes are: a `paddle.Size`, or a plain one on Paddle 3.2.
-    pub fn size(&mut self, dims: Vec<VarId>) -> Step<VarId> {
+    pub(crate) fn size(&mut self, dims: Vec<VarId>) -> Step<VarId> {
         let class = self.paddle.module.bind(self.py).getattr_opt("Size")?;
         let id = self.add(Kind::List(dims));
         self.vars.update(id, |var| var.class = class.map(Obj::from));
@@ -58,13 +58,13 @@ impl<'py> Tracer<'py> {
     }
 
     /// Whether a value is a `paddle.Size`.
-    pub fn is_size(&self, value: &Bound<'_, PyAny>) -> bool {
+    pub(crate) fn is_size(&self, value: &Bound<'_, PyAny>) -> bool {
         let class = self.paddle.module.bind(self.py).getattr("Size");
         class.is_ok_and(|class| value.get_type().is(&class))
     }
 
     /// Gives `id` the class of `like`: slices and sums of a `paddle.Size` are one too.
-    pub fn inherit_class(&mut self, id: VarId, like: VarId) -> VarId {
+    pub(crate) fn inherit_class(&mut self, id: VarId, like: VarId) -> VarId {
         if let Some(class) = self.vars.get(like).class.clone() {
             self.vars.update(id, |var| var.class = Some(class));
         }
@@ -72,7 +72,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// The interpreter's NULL.
-    pub fn null(&mut self) -> VarId {
+    pub(crate) fn null(&mut self) -> VarId {
         self.add(Kind::Null)
     }
 
@@ -100,7 +100,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// A Python bool.
-    pub fn bool(&mut self, value: bool) -> VarId {
+    pub(crate) fn bool(&mut self, value: bool) -> VarId {
         let value = PyBool::new(self.py, value).to_owned().into_any();
         self.constant(&value)
     }
@@ -112,12 +112,12 @@ impl<'py> Tracer<'py> {
     }
 
     /// A Python str.
-    pub fn str(&mut self, value: &str) -> VarId {
+    pub(crate) fn str(&mut self, value: &str) -> VarId {
         let value = PyString::new(self.py, value).into_any();
         self.constant(&value)
     }
 
-    /// A real object found at `tracker`. Looked at (and guarded) only when [`Tracer::realize`]d.
+    /// A real object found at `tracker`. Looked at (and guarded) only by `Tracer::realize`.
     ///
     /// An object that is already known keeps its variable: both trackers are then guarded to
     /// lead to the same object.
@@ -158,7 +158,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// The kind of `id`, looked at: never [`Kind::Lazy`].
-    pub fn kind(&mut self, id: VarId) -> &Kind {
+    pub(crate) fn kind(&mut self, id: VarId) -> &Kind {
         self.realize(id);
         let var = self.vars.get(id);
         if let Some(reads) = &mut self.replays.reads {
@@ -168,7 +168,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// Looks at a lazy variable: decides its kind and guards what was decided on.
-    pub fn realize(&mut self, id: VarId) {
+    pub(crate) fn realize(&mut self, id: VarId) {
         if let Kind::Lazy = self.vars.kind(id) {
             match self.value(id).filter(is_long) {
                 Some(value) => {
@@ -246,7 +246,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// The value of a constant (`Kind::Const`), `None` for any other kind.
-    pub fn const_value(&mut self, id: VarId) -> Option<Bound<'py, PyAny>> {
+    pub(crate) fn const_value(&mut self, id: VarId) -> Option<Bound<'py, PyAny>> {
         self.realize(id);
         if let Kind::Const = self.vars.kind(id) {
             self.value(id)
@@ -256,7 +256,7 @@ impl<'py> Tracer<'py> {
     }
 
     /// A constant exact `str`.
-    pub fn const_str(&mut self, id: VarId) -> Option<Arc<str>> {
+    pub(crate) fn const_str(&mut self, id: VarId) -> Option<Arc<str>> {
         let value = self.const_value(id)?;
         value
             .cast_exact::<PyString>()
@@ -275,12 +275,12 @@ impl<'py> Tracer<'py> {
     }
 
     /// Whether `id` is `None`.
-    pub fn is_none(&mut self, id: VarId) -> bool {
+    pub(crate) fn is_none(&mut self, id: VarId) -> bool {
         self.const_value(id).is_some_and(|value| value.is_none())
     }
 
     /// The type of the value as user code would see it with `type(x)`, when it is known.
-    pub fn type_of(&mut self, id: VarId) -> Option<Bound<'py, PyType>> {
+    pub(crate) fn type_of(&mut self, id: VarId) -> Option<Bound<'py, PyType>> {
         self.realize(id);
         self.vars.get(id).python_type(self)
     }

@@ -14,7 +14,7 @@ use crate::c_stack;
 use crate::codegen::Plan;
 use crate::frame::{self, PassFrame};
 use crate::reason::{Break, BreakKind};
-use crate::simulator::attributes;
+use crate::simulator::lookup_attribute;
 use crate::sync::lock;
 use crate::translate::arguments::{Bound_, addresses};
 use crate::translate::callable::ResumeFunction;
@@ -445,7 +445,7 @@ impl Translated {
         // Its own frame runs as it is; those it calls are looked at. Through the hook a frame owns
         // its arguments alone: one that has a destructor dies where eager mode lets it die.
         let has_destructor =
-            |value: &Bound<'_, PyAny>| attributes::lookup(&value.get_type(), "__del__").is_some();
+            |value: &Bound<'_, PyAny>| lookup_attribute(&value.get_type(), "__del__").is_some();
         let resumed = matches!(how, Run::Resumed);
         let held = match resumed {
             true => destructors::held(&bound, 1),

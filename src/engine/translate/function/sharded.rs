@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::paddle::Paddle;
-use crate::simulator::attributes::instance_dict;
+use crate::simulator::instance_dict;
 
 /// Layers in layers deeper than this are not looked at.
 const DEEPEST: usize = 16;

@@ -9,10 +9,10 @@ use crate::abi::GlobalState;
 use crate::bytecode::{Code, name_of_local};
 use crate::obj::Obj;
 use crate::reason::{Break, BreakId, BreakKind};
-use crate::simulator::collect_breaks::Survey;
+use crate::simulator::FrameState;
+use crate::simulator::Survey;
 use crate::simulator::deferred;
-use crate::simulator::frame_state::FrameState;
-use crate::simulator::tracer::function_graph::FunctionGraph;
+use crate::simulator::function_graph::FunctionGraph;
 use crate::simulator::{
     Detours, Differing, OpcodeExecutor, Outcome, Simulation, Simulator, Stop, TraceOptions, Tracer,
 };
@@ -193,7 +193,7 @@ fn first_frame(
             ));
         }
     }
-    let builtins = crate::simulator::inline::builtins_of(t, globals)?;
+    let builtins = crate::simulator::builtins_of(t, globals)?;
     Ok(FrameState {
         code: code.clone(),
         globals: globals.clone(),

@@ -29,7 +29,7 @@ impl DeferredCalls {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
 
@@ -47,12 +47,12 @@ impl DeferredCalls {
     }
 
     /// The first of those behind the graph.
-    pub fn first(&self) -> Option<&DeferredCall> {
+    pub(crate) fn first(&self) -> Option<&DeferredCall> {
         self.iter().next()
     }
 
     /// The last of them.
-    pub fn last(&self) -> Option<&DeferredCall> {
+    pub(crate) fn last(&self) -> Option<&DeferredCall> {
         self.iter().next_back()
     }
 
@@ -76,7 +76,7 @@ impl DeferredCalls {
     }
 
     /// One more, behind the others.
-    pub fn push(&mut self, call: DeferredCall) {
+    pub(crate) fn push(&mut self, call: DeferredCall) {
         self.calls.push(call);
     }
 

@@ -152,7 +152,7 @@ fn clears_natively(t: &mut Tracer<'_>, parameters: &Bound<'_, PyAny>) -> Step<bo
 }
 
 /// Defers a call, if it is one that can be: its result is `None`.
-pub fn defer(
+pub(crate) fn defer(
     t: &mut Tracer<'_>,
     f: &FrameState,
     callee: VarId,
@@ -378,7 +378,7 @@ pub fn seen_elsewhere(t: &Tracer<'_>) -> Option<usize> {
 }
 
 /// Stops where an attribute is read that a deferred call changes.
-pub fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
+pub(crate) fn check_read(t: &mut Tracer<'_>, object: VarId, name: &str) -> Step<()> {
     if t.deferred.is_empty() {
         return Ok(());
     }

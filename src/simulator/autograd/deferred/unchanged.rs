@@ -24,7 +24,7 @@ use crate::tracer::function_graph::GraphInput;
 const MOST_PAIRS: usize = 1024;
 
 /// Sends a call to the graph; behind deferred calls it is one that they do not matter to.
-pub fn call(
+pub(crate) fn call(
     t: &mut Tracer<'_>,
     callee: Callee,
     args: Vec<Arg>,

@@ -93,7 +93,10 @@ pub struct RunsAgain {
 }
 
 /// Runs `run`; the answer says what it read, too.
-pub fn watch<'py, R>(t: &mut Tracer<'py>, run: impl FnOnce(&mut Tracer<'py>) -> R) -> (R, Reads) {
+pub(crate) fn watch<'py, R>(
+    t: &mut Tracer<'py>,
+    run: impl FnOnce(&mut Tracer<'py>) -> R,
+) -> (R, Reads) {
     let around = t.replays.reads.replace(Reads::default());
     let guards = t.guards.watch();
     let answer = run(t);
@@ -127,7 +130,7 @@ fn place(t: &Tracer<'_>) -> PyResult<SourceLoc> {
 }
 
 /// Stops where another attempt has found that what the operation reads changes behind it.
-pub fn check(t: &Tracer<'_>, operation: &str) -> Step<()> {
+pub(crate) fn check(t: &Tracer<'_>, operation: &str) -> Step<()> {
     if !t.options.detours.changed_later.is_empty()
         && t.options.detours.changed_later.contains(&place(t)?)
     {
@@ -142,7 +145,7 @@ pub fn check(t: &Tracer<'_>, operation: &str) -> Step<()> {
 }
 
 /// Remembers an operation, when it is in the trace and nothing else of what was simulated for it.
-pub fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
+pub(crate) fn note(t: &mut Tracer<'_>, reads: Reads) -> PyResult<()> {
     let len = t.vars.len();
     let is_there = |id: &VarId| (id.0 as usize) < len;
     let read = reads.ids.into_iter().filter(is_there);

@@ -48,7 +48,7 @@ pub const MANY: usize = usize::MAX;
 
 impl MethodRow {
     /// A method that takes from `fewest` to `most` positional arguments.
-    pub const fn new(
+    pub(crate) const fn new(
         name: &'static str,
         (fewest, most): (usize, usize),
         action: fn(&mut Tracer<'_>, MethodCall<'_>) -> Step<VarId>,
@@ -65,7 +65,7 @@ impl MethodRow {
     }
 
     /// The same method, which takes arguments by keyword, too.
-    pub const fn named(self) -> Self {
+    pub(crate) const fn named(self) -> Self {
         Self {
             named: true,
             ..self
@@ -73,7 +73,7 @@ impl MethodRow {
     }
 
     /// The same method, which reads what an instance of a subclass holds.
-    pub const fn reads(self) -> Self {
+    pub(crate) const fn reads(self) -> Self {
         Self {
             inherited: Inherited::Reads,
             ..self
@@ -81,7 +81,7 @@ impl MethodRow {
     }
 
     /// The same method, which changes what an instance of a subclass holds.
-    pub const fn writes(self) -> Self {
+    pub(crate) const fn writes(self) -> Self {
         Self {
             inherited: Inherited::Writes,
             ..self.changes()
@@ -89,7 +89,7 @@ impl MethodRow {
     }
 
     /// The same method, which changes what the object holds.
-    pub const fn changes(self) -> Self {
+    pub(crate) const fn changes(self) -> Self {
         Self {
             changes: true,
             ..self
@@ -97,17 +97,17 @@ impl MethodRow {
     }
 
     /// The same method, for whose other calls the graph breaks with this reason.
-    pub const fn refused(self, refused: BreakId) -> Self {
+    pub(crate) const fn refused(self, refused: BreakId) -> Self {
         Self { refused, ..self }
     }
 
     /// Whether it takes so many positional arguments.
-    pub fn takes(&self, args: usize) -> bool {
+    pub(crate) fn takes(&self, args: usize) -> bool {
         (self.arity.0..=self.arity.1).contains(&args)
     }
 
     /// Simulates it.
-    pub fn run(&self, t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
+    pub(crate) fn run(&self, t: &mut Tracer<'_>, call: MethodCall<'_>) -> Step<VarId> {
         if !self.takes(call.args.len()) {
             let message = format!("method {} with these arguments", self.name);
             return t.stop(self.refused, message);

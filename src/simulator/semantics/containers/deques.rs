@@ -77,17 +77,17 @@ fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
 }
 
 /// Whether a class is this one, and none of its subclasses.
-pub fn is_exact(of: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn is_exact(of: &Bound<'_, PyAny>) -> bool {
     class(of.py()).is_ok_and(|class| of.is(&class))
 }
 
 /// Whether this is a method that is simulated.
-pub fn has(name: &str) -> bool {
+pub(crate) fn has(name: &str) -> bool {
     find(&[DEQUE], name).is_some()
 }
 
 /// `deque(iterable, maxlen)`.
-pub fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
+pub(crate) fn new(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<VarId> {
     let (over, most) = match (args, kwargs) {
         ([], []) => (None, None),
         ([over], []) => (Some(*over), None),
@@ -163,7 +163,7 @@ pub fn keeps_iterators(t: &Tracer<'_>, contents: VarId) -> bool {
 }
 
 /// `deque.name(*args)`.
-pub fn call(
+pub(crate) fn call(
     t: &mut Tracer<'_>,
     deque: VarId,
     name: &str,
@@ -329,7 +329,7 @@ fn add(t: &mut Tracer<'_>, call: MethodCall<'_>, item: VarId, last: bool) -> Ste
 }
 
 /// `maxlen`, guarded where the deque exists.
-pub fn most(t: &mut Tracer<'_>, deque: VarId) -> Step<Option<usize>> {
+pub(crate) fn most(t: &mut Tracer<'_>, deque: VarId) -> Step<Option<usize>> {
     if t.source(deque).is_none() {
         let made = if let Kind::Object(made) = t.kind(deque) {
             made.most
