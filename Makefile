@@ -133,7 +133,7 @@ site: build
 
 # Every crate that is published, packed, unpacked and built in the order of their dependencies.
 crates: .venv/$(DEFAULT)/ready
-	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) cargo publish --dry-run --workspace --exclude paddle-sot-python --exclude paddle-sot-bindings
+	PYO3_PYTHON=$(CURDIR)/$(call BIN,$(DEFAULT)) cargo publish --dry-run --workspace --exclude paddle-sot-python --exclude paddle-sot-bindings --exclude paddle-sot-bindings-base
 
 clean:
 	rm -rf target .venv

@@ -6,7 +6,7 @@ use paddle_sot::{TraceOptions, builtin_coverage, bytecode};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::records::StatsRecord;
+use paddle_sot_bindings_base::records::StatsRecord;
 
 /// Every Python frame of this thread is translated until `stop` is called.
 #[pyclass(frozen, unsendable, module = "paddle_sot_rs._core")]

@@ -12,8 +12,8 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::frozen::Frozen;
 use crate::options::compile_options;
-use crate::records::{GraphRecord, StatsRecord};
 use crate::vectorcall;
+use paddle_sot_bindings_base::records::{GraphRecord, StatsRecord};
 
 /// A function that is translated when it is called.
 #[pyclass(frozen, dict, weakref, module = "paddle_sot_rs._core")]

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use paddle_sot::backend::{
-    self, BackendError, CompileRequest, CompiledGraph, GraphBackend, RegistryError,
+use paddle_sot_backend::plugin::{self, CalledGraph};
+use paddle_sot_backend::{
+    self as backend, BackendError, CompileRequest, CompiledGraph, GraphBackend, RegistryError,
 };
-use paddle_sot::obj::Obj;
-use paddle_sot::ops::{Fact, names};
-use paddle_sot::plugin::{self, CalledGraph};
+use paddle_sot_cpython::obj::Obj;
+use paddle_sot_ops::{Fact, names};
 use pyo3::exceptions::{PyException, PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
@@ -41,19 +41,19 @@ pub fn unregister_backend(name: &str) -> PyResult<()> {
 /// How tensors are read by guards: `native` or `attributes`.
 #[pyfunction]
 pub fn tensor_reader(py: Python<'_>) -> &'static str {
-    paddle_sot::abi::reader_name(py)
+    paddle_sot_ops::abi::reader_name(py)
 }
 
 /// What of Paddle's objects is not as it is known to be.
 #[pyfunction]
 pub fn layout_faults(py: Python<'_>) -> Vec<(&'static str, String)> {
-    paddle_sot::abi::layout_faults(py)
+    paddle_sot_ops::abi::layout_faults(py)
 }
 
 /// How guards notice writes of attributes.
 #[pyfunction]
 pub fn attribute_writes(py: Python<'_>) -> &'static str {
-    paddle_sot::native::versions_name(py)
+    paddle_sot_cpython::native::versions_name(py)
 }
 
 /// The table of calls that the `cinn` backend leaves to the interpreter: (name, always), else only
@@ -85,7 +85,7 @@ pub fn operators(fact: &str) -> PyResult<HashSet<&'static str>> {
 /// The table of operators: what each row says.
 #[pyfunction]
 pub fn operator_facts() -> HashMap<&'static str, Vec<String>> {
-    paddle_sot::ops::rows()
+    paddle_sot_ops::rows()
         .map(|(name, facts)| (name, facts.iter().map(|fact| format!("{fact:?}")).collect()))
         .collect()
 }
@@ -93,7 +93,7 @@ pub fn operator_facts() -> HashMap<&'static str, Vec<String>> {
 /// The functions whose arguments are whole numbers and lists of them, and from which place on.
 #[pyfunction]
 pub fn whole_arguments() -> HashMap<&'static str, usize> {
-    paddle_sot::ops::whole_arguments().collect()
+    paddle_sot_ops::whole_arguments().collect()
 }
 
 /// Registers a callable `(ir, metas) -> callable`, or a plug-in's capsule, as a backend.

@@ -1,6 +1,6 @@
 //! `paddle_sot_rs.frame`: the evaluation hook, from Python.
 
-use paddle_sot::frame::{self, FrameDecision, FrameView, Listening};
+use paddle_sot_cpython::frame::{self, FrameDecision, FrameView, Listening};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,6 +1,6 @@
 //! What steps of optimizers are told of parameters, for `_graph/optimizers.py`.
 
-use paddle_sot::abi::{self, Updates};
+use paddle_sot_ops::abi::{self, Updates};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySet, PyString, PyTuple};
 
