@@ -18,6 +18,7 @@ mod replaced_layers;
 mod selected_rows;
 mod sir;
 mod split;
+mod unmade;
 mod views;
 
 pub use chained_uses::Chained;
@@ -31,4 +32,5 @@ pub use sir::{
     Arg, Callee, PYTHON_NUMBER, Statement, StatementIr, SymbolId, SymbolKind, is_in_place,
 };
 pub use split::Part;
+pub use unmade::{is_unmade, unmade};
 pub use views::picks;

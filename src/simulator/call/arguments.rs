@@ -7,7 +7,7 @@ use pyo3::types::{PyComplex, PyFloat, PyInt, PyModule, PyType};
 
 use crate::bytecode::BinOp;
 use crate::frame::Modules;
-use crate::graph::{Arg, Callee, SymbolId};
+use crate::graph::{self, Arg, Callee, SymbolId};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::{DictVar, Kind, NumberVar, TensorVar, VarId};
@@ -268,6 +268,9 @@ pub(crate) fn from_arg(t: &mut Tracer<'_>, value: &Arg, given: &[VarId]) -> Step
             }
         }
         Arg::Const(value) => {
+            if graph::is_unmade(t.py, value) {
+                return Ok(t.add(Kind::Opaque));
+            }
             let value = value.bind(t.py).clone();
             crate::fold::from_object(t, &value)?
         }

@@ -2,7 +2,7 @@
 //! compared.
 
 use paddle_sot_backend::bytecode::CmpOp;
-use paddle_sot_backend::graph::{SymbolId, TensorMeta};
+use paddle_sot_backend::graph::{self, SymbolId, TensorMeta};
 use paddle_sot_backend::obj::Obj;
 use paddle_sot_backend::{BackendError, ComparedDims, ComparedWith, InferredOutput, ValueHandle};
 use pyo3::prelude::*;
@@ -32,6 +32,9 @@ impl PaddleTrace {
                 .find(|(_, id)| *id == address && !address.is_empty())
             {
                 return Ok(InferredOutput::Existing(*symbol));
+            }
+            if is_unmade(result)? {
+                return Ok(InferredOutput::Const(graph::unmade(py)?));
             }
             let meta = value_meta(result)?;
             let known = self.pending.iter().position(|known| known.is(result));
@@ -106,6 +109,16 @@ impl PaddleTrace {
             .map(|it| compared(it).unwrap_or(ComparedDims::Unknown));
         Ok(found.collect())
     }
+}
+
+/// Whether the operation does not make this result: a value without a type.
+fn is_unmade(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is_dense = value.call_method0(pyo3::intern!(value.py(), "is_dense_tensor_type"))?;
+    if is_dense.is_truthy()? {
+        return Ok(false);
+    }
+    let class = value.call_method0("type")?;
+    Ok(class.str()?.to_str()? == "<<NULL TYPE>>")
 }
 
 fn value_meta(value: &Bound<'_, PyAny>) -> Result<TensorMeta, BackendError> {
