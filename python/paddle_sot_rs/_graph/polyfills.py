@@ -210,13 +210,51 @@ def initial_states(
     size = reference.shape[batch_dim_idx]
     alone = _is_shape(shape)
     usual = alone or (type(shape) is tuple and all(_is_shape(each) for each in shape))
-    if not usual or isinstance(dtype, list | tuple | dict) or not size > 0:
+    if not usual or isinstance(dtype, list | tuple | dict):
         return _initial_states(cell, batch_ref, shape, dtype, init_value, batch_dim_idx)
     made = []
     for each in (shape,) if alone else shape:
         dims = list(each[1:]) if each[0] == -1 else list(each)
         made.append(paddle.full(shape=[size, *dims], fill_value=init_value, dtype=dtype))
     return made[0] if alone else tuple(made)
+
+
+def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: Any = None) -> Any:
+    """`paddle.static.nn.switch_case(...)`, without a look at its own frame: the pairs are asked from the last on."""
+    pairs = list(branch_fns.items()) if isinstance(branch_fns, dict) else list(branch_fns)
+    if all(callable(fn) for fn in pairs):
+        pairs = list(enumerate(pairs))
+    usual = all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
+    if not usual or not all(isinstance(key, int) and callable(fn) for key, fn in pairs):
+        graph_break("switch_case() of something else than functions with numbers")
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys) or not pairs or not (default is None or callable(default)):
+        graph_break("switch_case() that raises")
+    if default is None:
+        # As in eager mode: that of the largest number.
+        pairs = sorted(pairs, key=_number_of)
+        default = pairs[-1][1]
+        pairs = pairs[:-1]
+    if not isinstance(branch_index, paddle.Tensor) or branch_index.size != 1:
+        graph_break("switch_case() of something else than a number")
+    for key, fn in reversed(pairs):
+        if paddle.equal(branch_index.astype("int64"), paddle.full([1], key, "int64")).item():
+            return fn()
+    return default()
+
+
+def _number_of(pair: Any) -> Any:
+    return pair[0]
+
+
+def assign_variable_of_loop(input: Any, output: Any) -> None:
+    """`assign_skip_lod_tensor_array(input, output)`, which `paddle.static.nn.while_loop` writes variables with."""
+    if isinstance(input, paddle.Tensor):
+        if isinstance(output, paddle.Tensor) and list(input.shape) != list(output.shape):
+            graph_break("while_loop() with a variable that changes its shape, which warns")
+        paddle.assign(input, output)
+    elif isinstance(output, paddle.Tensor) and isinstance(input, bool | float | int):
+        paddle.assign(input, output)
 
 
 def _is_shape(value: Any) -> bool:

@@ -18,7 +18,8 @@ def _is_random(op):
         # Between its layers.
         attributes = op.attrs()
         return attributes["dropout_prob"] != 0 and not attributes["is_test"]
-    return name in _RANDOM
+    # In inference `dropout` and `rrelu` compute with what they expect.
+    return name in _RANDOM and not op.attrs().get("is_test", False)
 
 
 _NORMALIZATIONS = ("pd_op.batch_norm_", "pd_op.sync_batch_norm_")

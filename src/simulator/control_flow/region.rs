@@ -45,6 +45,8 @@ pub struct Way {
     /// Lists, dicts and tensors of the frame that were there before and changed, with what they are
     /// now.
     pub changed: Vec<(VarId, Piece)>,
+    /// Views from before of tensors that changed: eager mode changes them too.
+    pub stale_views: Vec<VarId>,
     /// Tensors of it that may share storage with others.
     pub aliases: Vec<(SymbolId, SymbolId)>,
     /// Its statements.
@@ -111,7 +113,7 @@ pub fn way(
     let Some(changed) = t.changed(&mark) else {
         return refuse(t, "a side effect outlives it");
     };
-    let (mut cells, mut contents) = (Vec::new(), Vec::new());
+    let (mut cells, mut contents, mut stale_views) = (Vec::new(), Vec::new(), Vec::new());
     // A list under two names is one list.
     let mut seen = Vec::new();
     for (id, old) in changed {
@@ -138,6 +140,7 @@ pub fn way(
             (Kind::Tensor(old), Kind::Tensor(new)) if own && old.view.is_none() => {
                 contents.push((id, Piece::Tensor(new.symbol, None)));
             }
+            (Kind::Tensor(old), Kind::Opaque) if old.view.is_some() => stale_views.push(id),
             (Kind::Object(_) | Kind::Lazy, Kind::Object(_))
             | (Kind::Layer(_) | Kind::Lazy, Kind::Layer(_))
                 if now.mutated =>
@@ -176,6 +179,7 @@ pub fn way(
         stack,
         cells,
         changed: contents,
+        stale_views,
         cut,
     })
 }

@@ -99,7 +99,9 @@ pub fn step(t: &mut Tracer<'_>, f: &mut FrameState, at: usize) -> Step<Flow> {
             // A function that resumes pushes it first.
             Some(value) if f.stack.contains(&value) => {}
             Some(value) => t.let_go(value)?,
-            None => return t.stop(BreakKind::RaisesException, "deletion of an unbound local"),
+            None => {
+                return scopes::unbound(t, f, *local as usize, "deletion of an unbound local");
+            }
         },
         Instr::MakeCell { local } => {
             let content = f.locals[*local as usize].map_or(CellVar::Empty, CellVar::Full);

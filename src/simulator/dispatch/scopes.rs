@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyUnboundLocalError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -12,7 +13,7 @@ use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::tracker::{DictKey, Tracker};
 use crate::variables::{AttrOp, CellVar, Kind, VarId};
-use crate::{Step, Tracer, subscript, truth};
+use crate::{Step, Tracer, fold, subscript, truth};
 
 pub(super) fn store_fast(
     t: &mut Tracer<'_>,
@@ -44,12 +45,26 @@ pub(super) fn load_fast(
             let null = t.null();
             f.push(null);
         }
-        (None, false) => return t.stop(BreakKind::RaisesException, "read of an unbound local"),
+        (None, false) => return unbound(t, f, local, "read of an unbound local"),
     }
     if clear {
         f.locals[local] = None;
     }
     Ok(())
+}
+
+/// A local is not bound, which raises: on one of two ways the simulation raises it, elsewhere the
+/// interpreter does. In the round of a captured loop the round before may have bound it.
+pub(super) fn unbound<T>(t: &mut Tracer<'_>, f: &FrameState, local: usize, what: &str) -> Step<T> {
+    let slot = f.code.localsplus.get(local);
+    let of_a_way = t.flow.is_captured() && f.region.is_none();
+    let Some(name) = slot.filter(|_| of_a_way) else {
+        return t.stop(BreakKind::RaisesException, what);
+    };
+    let name = &name.name;
+    let message =
+        format!("cannot access local variable '{name}' where it is not associated with a value");
+    fold::raise_error(t, &PyUnboundLocalError::new_err(message))
 }
 
 pub(super) fn cell_of(t: &Tracer<'_>, f: &FrameState, local: u32) -> Step<VarId> {

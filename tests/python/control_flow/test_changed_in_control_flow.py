@@ -380,7 +380,45 @@ def test_what_a_gradient_keeps(function):
     check(function, grad=False)
 
 
+def views_of_what_changes_that_are_not_used_again(x):
+    y = x.detach() * 1
+    for i in range(2):
+        if y[i] > 0.5:
+            y[i] = y[i + 1] * 2
+        else:
+            y[i] += 1
+    return y
+
+
+def unused_view_of_what_changes_on_one_side(x):
+    y = x * 2
+    if (y[1:] > 1).any():
+        y.add_(x)
+    return y, y[1:] * 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [views_of_what_changes_that_are_not_used_again, unused_view_of_what_changes_on_one_side],
+    ids=lambda function: function.__name__,
+)
+def test_views_that_are_not_used_again(function):
+    check(function)
+
+
+def view_that_gets_another_name(x):
+    y = x.detach() * 2
+    v = y[1:]
+    if x.sum() > 0:
+        y.add_(paddle.ones([3]))
+        w = v
+    else:
+        w = x[:2]
+    return w, y
+
+
 REFUSED = [
+    view_that_gets_another_name,
     two_names_for_a_new_tensor,
     first_one_is_kept,
     other_name,

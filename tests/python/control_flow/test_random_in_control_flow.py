@@ -109,6 +109,23 @@ def test_is_captured_without_gradients(place):
     assert (stats.graphs, sum(it.count for it in stats.graph_breaks), len(stats.fallbacks)) == (1, 0, 0)
 
 
+@pytest.mark.parametrize("place", [in_a_branch, in_a_branch_of_a_branch, in_a_loop, in_a_branch_of_a_loop])
+@pytest.mark.parametrize("operation", [F.dropout, F.rrelu])
+def test_nothing_is_drawn_in_inference(operation, place):
+    function = place(lambda x: operation(x, training=False))
+    static = sot.to_static(function, min_graph_size=0, full_graph=True)
+    for n in (3, 3, 2, 0, 4):
+        seen = []
+        for run in (function, static):
+            x = paddle.linspace(-1, 1, 12).reshape([3, 4])
+            x.stop_gradient = False
+            total = run(x, paddle.to_tensor(n))
+            total.backward()
+            seen.append((total.numpy(), x.grad.numpy()))
+        for want, got in zip(*seen, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 @pytest.mark.parametrize("rate", [(), (0.3,)])
 def test_results_that_nobody_uses(rate):
     def function(x, n):

@@ -203,6 +203,29 @@ def test_greedy_decoding_hands_on_its_caches(tmp_path):
     agree(net, InputSpec([None, None], "int64", "ids"), calls, tmp_path)
 
 
+class Memory(nn.Layer):
+    """Runs a cell from states that it makes for the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(3, 3)
+
+    def forward(self, x):
+        state = self.cell.get_initial_states(x)
+        for t in range(x.shape[1]):
+            y, state = self.cell(x[:, t], state)
+            if y.abs().max() > 0.3:
+                break
+        return state
+
+
+def test_cells_make_states_for_an_open_batch(tmp_path):
+    paddle.seed(5)
+    net = Memory()
+    net.eval()
+    agree(net, InputSpec([None, None, 3], "float32", "x"), sequences(), tmp_path)
+
+
 def test_none_is_no_result_of_a_file():
     with pytest.raises(sot.GraphBreakError, match="returns a tensor or None"):
         sot.save(the_best, "never", input_spec=[InputSpec([None, None, 3], "float32", "x")])

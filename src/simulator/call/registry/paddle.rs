@@ -53,6 +53,16 @@ pub(super) const ROWS: &[Row] = &[
         Polyfill("initial_states"),
     ),
     (
+        "paddle.static.nn.control_flow",
+        "switch_case",
+        Polyfill("switch_case"),
+    ),
+    (
+        "paddle.static.nn.control_flow",
+        "assign_skip_lod_tensor_array",
+        Polyfill("assign_variable_of_loop"),
+    ),
+    (
         "paddle_sot_rs._graph.quantisers",
         "quantise dequantise fake_by_average fake_by_largest fake_by_channel observe_by_average",
         Statement,

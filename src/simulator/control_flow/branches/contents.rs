@@ -8,12 +8,14 @@ use crate::region::change_tensor;
 use crate::variables::{Kind, VarId};
 use crate::{Step, Tracer};
 
-/// What lists, dicts and tensors that changed on either way are behind both.
+/// What lists, dicts and tensors that changed on either way are behind both. `stale` are views of
+/// them, which say what was there before.
 pub(super) fn contents_of_both(
     t: &mut Tracer<'_>,
     merge: &mut Merge<'_>,
     first: &[(VarId, Piece)],
     second: &[(VarId, Piece)],
+    stale: &[VarId],
 ) -> Step<Vec<(VarId, Joined)>> {
     let mut ids: Vec<VarId> = Vec::new();
     for (id, _) in first.iter().chain(second) {
@@ -24,12 +26,13 @@ pub(super) fn contents_of_both(
     let is_tensor = |t: &mut Tracer<'_>, id: &VarId| matches!(t.kind(*id), Kind::Tensor(_));
     let (tensors, others): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| is_tensor(t, id));
     let mut joined = Vec::new();
+    merge.changed.extend(stale);
     let mut all = tensors.clone();
     all.extend(others);
     for (at, id) in all.into_iter().enumerate() {
         if at == tensors.len() {
             // From here on, such a tensor is not what it was before.
-            merge.changed.clone_from(&tensors);
+            merge.changed.extend(&tensors);
         }
         let of = |t: &mut Tracer<'_>, contents: &[(VarId, Piece)]| {
             let found = contents.iter().find(|(known, _)| *known == id);
@@ -58,7 +61,7 @@ pub(super) fn contents_of_both(
         }
         joined.push((id, merge.join(t, &a, &b, "what is changed")?));
     }
-    merge.changed = tensors;
+    merge.changed = [&tensors, stale].concat();
     Ok(joined)
 }
 

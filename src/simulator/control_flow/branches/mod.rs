@@ -31,7 +31,7 @@ use crate::region::{
     End, Way, apply, emit, leave, live_at, loop_iterators, run_to, way, with_kinds,
 };
 use crate::tensor_scalar::{condition, negation, statement, truth_value};
-use crate::{Step, Stop, Tracer};
+use crate::{Step, Stop, Tracer, inplace};
 use assertions::assertion;
 use contents::{before_change, change, contents_of_both};
 pub(crate) use outcomes::changes;
@@ -313,7 +313,8 @@ fn one_of(
         objects: Vec::new(),
         changed: Vec::new(),
     };
-    let changed = contents_of_both(t, &mut merge, &first.changed, &second.changed)?;
+    let stale = [&first.stale_views[..], &second.stale_views].concat();
+    let changed = contents_of_both(t, &mut merge, &first.changed, &second.changed, &stale)?;
     let is_value = first.end != End::At(join.unwrap_or(usize::MAX));
     let result = match is_value {
         true => Some(merge.join(t, &first.value, &second.value, "the result")?),
@@ -416,6 +417,7 @@ fn one_of(
     for (id, joined) in &changed {
         change(t, *id, joined, &made)?;
     }
+    inplace::give_up(t, stale);
     let result = result.and_then(|result| phi::variable(t, &result, &made));
     Ok(match (end, result) {
         (End::At(target), _) => Flow::Jump(target),

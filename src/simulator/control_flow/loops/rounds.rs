@@ -156,6 +156,9 @@ impl Captured<'_> {
             let below = self.inside.stack.len() - usize::from(range.is_some());
             let stack = frame.stack[..] == self.inside.stack[..below];
             let mut way = region::way(t, &frame, mark, end, value, &region.live, &[])?;
+            if !way.stale_views.is_empty() {
+                return refuse(t, "a view from in front of the loop changes with its base");
+            }
             if let Some(advanced) = advanced {
                 way.locals.push((counter, advanced));
             }

@@ -425,14 +425,14 @@ fn views_of<'a>(t: &'a Tracer<'_>, tensor: VarId) -> impl Iterator<Item = VarId>
 }
 
 /// Views of a tensor that changes would change with it, but keep the gradient of what they were.
-/// Most are not used any more (`x[0] += 1` makes one); one that is takes the change back: the
-/// interpreter makes it.
+/// Most are not used any more (`x[0] += 1` makes one); the interpreter makes what is.
 fn give_up_views(t: &mut Tracer<'_>, tensor: VarId) {
     let views: Vec<VarId> = views_of(t, tensor).collect();
     give_up(t, views);
 }
 
-fn give_up(t: &mut Tracer<'_>, views: Vec<VarId>) {
+/// The same of views that are known.
+pub fn give_up(t: &mut Tracer<'_>, views: Vec<VarId>) {
     for view in views {
         t.vars.update(view, |var| var.kind = Kind::Opaque);
         t.only_the_interpreter_makes(view);
