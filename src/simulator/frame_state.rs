@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::bytecode::Code;
+use crate::bytecode::{Code, Instr};
 use crate::obj::Obj;
 use crate::reason::BreakKind;
 use crate::variables::VarId;
@@ -126,6 +126,38 @@ impl SimulatedFrame {
         self.handled.is_some()
             || self.code.handler(self.at).is_some()
             || self.code.flags & GENERATOR != 0
+    }
+
+    /// Whether an `except` clause may take what a call raises: not `finally` or `with`, which raise
+    /// it again.
+    pub fn may_take_exceptions(&self) -> bool {
+        let mut at = self.at;
+        while let Some(entry) = self.code.handler(at) {
+            let ends = |it: &Instr| {
+                matches!(
+                    it,
+                    Instr::Reraise
+                        | Instr::WithExceptStart
+                        | Instr::CheckExcMatch
+                        | Instr::CheckEgMatch
+                        | Instr::PopExcept
+                )
+            };
+            let mut behind = (entry.target..).zip(&self.code.instructions[entry.target..]);
+            let Some((place, end)) = behind.find(|(_, it)| ends(&it.instr)) else {
+                return true;
+            };
+            // Also what cleans up behind a handler ends with POP_EXCEPT; it raises again at once.
+            let next = self.code.instructions.get(place + 1).map(|it| &it.instr);
+            let cleans_up = matches!(end.instr, Instr::PopExcept);
+            let raises_again = matches!(end.instr, Instr::Reraise | Instr::WithExceptStart)
+                || cleans_up && matches!(next, Some(Instr::Reraise));
+            if !raises_again || place <= at {
+                return true;
+            }
+            at = place;
+        }
+        false
     }
 }
 

@@ -34,7 +34,7 @@ def rows_of(items: list[Any]) -> Any:
 
 def row_of(item: Any) -> Any:
     """A tensor as a row. What oneDNN has made is in a layout that only operations of the same block know: a copy."""
-    return paddle.assign(paddle.unsqueeze(item, 0))
+    return paddle.assign(paddle.stack([item]))
 
 
 def append_row(rows: Any, row: Any) -> Any:

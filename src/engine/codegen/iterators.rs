@@ -121,10 +121,17 @@ impl Emitter<'_, '_> {
                 self.call_builtin("iter", 1, |this| this.value(*over))
             }
             Item::Row(_) | Item::OfList(_) => refuse("an iterator over numbers of the graph"),
-            Item::Counted(inner, count) => self.call_builtin("enumerate", 2, |this| {
-                this.rows(inner, next, stop, step)?;
-                this.int(*count)
-            }),
+            Item::Counted(inner, count) => {
+                // Behind its first rounds it counts from there.
+                let known = self.t.const_int(next);
+                let Some(count) = known.and_then(|next| next.checked_add(*count)) else {
+                    return refuse("an enumeration of numbers of the graph");
+                };
+                self.call_builtin("enumerate", 2, |this| {
+                    this.rows(inner, next, stop, step)?;
+                    this.int(count)
+                })
+            }
             Item::Several(items) => self.call_builtin("zip", items.len(), |this| {
                 let mut items = items.iter();
                 items.try_for_each(|item| this.rows(item, next, stop, step))

@@ -8,7 +8,7 @@ use crate::obj::Obj;
 use crate::variables::{Item, IterVar, Kind, NumberVar, VarId};
 
 use crate::bytecode::BinOp;
-use crate::{Step, Tracer, dynamic_scalar, grown_lists, tensor_scalar, tensors};
+use crate::{Step, Tracer, dynamic_scalar, grown_lists, phi, tensor_scalar, tensors};
 
 /// `len()` of a tensor with an open first dim.
 pub fn len(t: &mut Tracer<'_>, tensor: VarId) -> Option<VarId> {
@@ -134,11 +134,16 @@ pub fn item(t: &mut Tracer<'_>, item: &Item, number: VarId) -> Step<VarId> {
         Item::Counted(inner, count) => {
             let value = self::item(t, inner, number)?;
             let by = t.int(*count);
-            let number = match *count {
-                0 => number,
-                _ => tensor_scalar::arithmetic(t, BinOp::Add, number, by)?.unwrap_or(number),
+            let known = t.const_int(number).map(|it| it.checked_add(*count));
+            let number = match known {
+                Some(number) => number.map(|number| t.int(number)),
+                None if *count == 0 => Some(number),
+                None => tensor_scalar::arithmetic(t, BinOp::Add, number, by)?,
             };
-            Ok(t.add(Kind::Tuple(vec![number, value], None)))
+            match number {
+                Some(number) => Ok(t.add(Kind::Tuple(vec![number, value], None))),
+                None => phi::refuse(t, "the number of an enumeration is not one of the graph"),
+            }
         }
         Item::Several(items) => {
             let items = items.iter().map(|item| self::item(t, item, number));

@@ -214,3 +214,74 @@ def test_what_nobody_uses_raises_where_shapes_do_not_fit(function):
         assert seen[0] == seen[1]
     assert sot.stats(static).graphs > 0
     assert not sot.stats(static).fallbacks
+
+
+def negative(x):
+    if x.mean() < 0:
+        raise ValueError("negative")
+    return x * 2
+
+
+def taken_by_a_caller(x):
+    try:
+        return negative(x)
+    except ValueError:
+        return x - 1
+
+
+def taken_by_its_own_handler(x):
+    try:
+        assert x.mean() > 0
+        return x * 2
+    except AssertionError:
+        return x - 1
+
+
+def unbound_name_is_taken_by_a_caller(x):
+    def scaled():
+        if x.mean() > 0:
+            scale = x.max()
+        return x * scale
+
+    try:
+        return scaled()
+    except NameError:
+        return x - 1
+
+
+TAKEN = [taken_by_a_caller, taken_by_its_own_handler, unbound_name_is_taken_by_a_caller]
+
+
+@pytest.mark.parametrize("function", TAKEN, ids=lambda it: it.__name__)
+def test_what_a_handler_takes_is_in_no_file(function, tmp_path):
+    """A file has no interpreter that goes there."""
+    with pytest.raises(sot.GraphBreakError):
+        sot.save(function, str(tmp_path / "f"), [paddle.static.InputSpec([None, 2])])
+    static = sot.to_static(function, min_graph_size=0, capture_control_flow=True)
+    for value in (1, -1, 2, -2):
+        x = paddle.full([2, 2], value, "float32")
+        assert static(x).tolist() == function(x).tolist()
+
+
+def finally_behind_it(x):
+    try:
+        y = negative(x)
+    finally:
+        z = x + 1
+    return y + z
+
+
+def context_around_it(x):
+    with paddle.no_grad():
+        return negative(x)
+
+
+@pytest.mark.parametrize("function", [finally_behind_it, context_around_it], ids=lambda it: it.__name__)
+def test_what_is_raised_again_is_in_a_file(function, tmp_path):
+    path = str(tmp_path / "f")
+    sot.save(function, path, [paddle.static.InputSpec([None, 2])])
+    loaded = paddle.jit.load(path)
+    x = paddle.ones([3, 2])
+    assert loaded(x).tolist() == function(x).tolist()
+    with pytest.raises(ValueError, match="must be true"):
+        loaded(-x)

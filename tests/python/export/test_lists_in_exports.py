@@ -168,3 +168,17 @@ def test_a_list_cannot_be_a_result():
 
     with pytest.raises(sot.GraphBreakError, match=r"return paddle.stack\(\) or paddle.concat\(\) of it"):
         sot.save(f, "never", input_spec=[InputSpec([None, 3], "float32", "x")])
+
+
+def test_pieces_of_other_sizes_are_in_no_file(tmp_path):
+    """The tensors of a list that grows are rows of one: a file of it would fail where the last piece is shorter."""
+
+    def function(x):
+        pieces = []
+        for start in range(0, x.shape[0], 2):
+            piece = x[start : start + 2]
+            pieces.append(piece - piece.mean(0))
+        return paddle.concat(pieces)
+
+    with pytest.raises(RuntimeError, match="raises at x"):
+        sot.save(function, str(tmp_path / "f"), [InputSpec([None, 4], "float32", "x")])

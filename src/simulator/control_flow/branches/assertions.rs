@@ -3,7 +3,8 @@
 use crate::bytecode::Instr;
 use crate::variables::VarId;
 
-use crate::frame_state::FrameState;
+use crate::frame_state::{FrameState, SimulatedFrame};
+use crate::phi::refuse;
 use crate::tensor_scalar::{negation, statement, truth_value};
 use crate::{Step, Tracer};
 
@@ -23,7 +24,21 @@ pub(super) fn assertion(
         (true, false) => (negation(t, value)?, no.pc),
         _ => return Ok(None),
     };
-    statement(t, "check", &[holds])?;
+    check(t, holds)?;
     super::tails::checked(t, value, raises(no));
     Ok(Some(next))
+}
+
+/// The graph fails where this does not hold, and the interpreter raises. A program that is saved
+/// has no interpreter: no `except` would take what it raises.
+pub(super) fn check(t: &mut Tracer<'_>, holds: VarId) -> Step<()> {
+    let takes = SimulatedFrame::may_take_exceptions;
+    if t.options.forward_only && t.frames.simulated.iter().any(takes) {
+        return refuse(
+            t,
+            "an exception is raised inside of a \"try\" with \"except\"",
+        );
+    }
+    statement(t, "check", &[holds])?;
+    Ok(())
 }

@@ -30,7 +30,7 @@ use crate::phi::{self, Merge, Piece, refuse};
 use crate::region::{
     End, Way, apply, emit, leave, live_at, loop_iterators, run_to, way, with_kinds,
 };
-use crate::tensor_scalar::{condition, negation, statement, truth_value};
+use crate::tensor_scalar::{condition, negation, truth_value};
 use crate::{Step, Stop, Tracer, inplace};
 use assertions::assertion;
 use contents::{before_change, change, contents_of_both};
@@ -242,7 +242,7 @@ fn both<'py>(
                 true => negation(t, value)?,
                 false => truth_value(t, value)?,
             };
-            statement(t, "check", &[passes])?;
+            assertions::check(t, passes)?;
             tails::checked(t, value, !raises(&first));
             return Ok(Flow::Jump(other));
         }

@@ -12,11 +12,12 @@ use crate::bytecode::Code;
 use crate::dispatch::Flow;
 use crate::frame_state::FrameState;
 use crate::phi::refuse;
+use crate::region::{self, End};
 use crate::tensor_scalar::known;
 use crate::variables::{Kind, VarId};
 use crate::{Step, Stop, Tracer, loops};
 
-use super::{DEEPEST, attempt, both, tails};
+use super::{DEEPEST, assertions, attempt, both, tails};
 
 /// Most states of one loop that are remembered: behind them, its rounds go one by one wherever
 /// they are known.
@@ -160,8 +161,37 @@ pub fn for_numbers(
     if !matches!(answer, Err(Stop::Break(_))) {
         return answer;
     }
+    if t.options.forward_only {
+        let behind_one = attempt(t, frame, |t, frame| behind_one_round(t, frame, at, &behind));
+        if !matches!(behind_one, Err(Stop::Break(_))) {
+            return behind_one;
+        }
+    }
     match next_where_known(t, frame, at, &behind) {
         Ok(Some(flow)) => Ok(flow),
         _ => answer,
     }
+}
+
+/// A loop of an exported program behind its first round, in which variables become what they are in
+/// the others (`total = 0.0`, then a tensor). There has to be one: the program fails where there is
+/// none.
+fn behind_one_round(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    behind: &FrameState,
+) -> Step<Flow> {
+    let has_next = loops::continues(t, frame)?;
+    assertions::check(t, has_next)?;
+    loops::one_round(t, frame)?;
+    frame.pc = at + 1;
+    let (end, _) = region::run_to(t, frame, Some(at))?;
+    if end != End::At(at) {
+        return refuse(t, "the first round leaves the loop");
+    }
+    let mut behind_it = frame.clone();
+    behind_it.pop(t)?;
+    behind_it.pc = behind.pc;
+    loops::capture_range(t, frame, at, &behind_it)
 }
