@@ -36,6 +36,8 @@ pub struct CapturedFlow {
     /// Whether control flow was last refused because its ways leave values that no operation
     /// chooses between.
     pub unlike: bool,
+    /// Whether a branch has left the round of a loop: how many rounds there are, it decides.
+    pub leaves_early: bool,
     /// Whether a tensor on one way and `None` on the other are a tensor with a flag.
     pub maybes: bool,
     /// How often that was tried.

@@ -104,12 +104,18 @@ pub(super) fn for_iter(
 ) -> Step<Flow> {
     let iterator = f.peek(t, 1)?;
     keep_open(t, f, at, iterator)?;
-    if matches!(t.kind(iterator), Kind::Iter(IterVar::Numbers { .. })) {
+    if let Kind::Iter(IterVar::Numbers { .. } | IterVar::Range { .. }) = t.kind(iterator) {
+        let counts = matches!(t.kind(iterator), Kind::Iter(IterVar::Numbers { .. }));
         let mut behind = f.clone();
         if let Flow::Jump(target) = for_end(t, &mut behind, target)? {
             behind.pc = target;
         }
-        return branches::for_numbers(t, f, at, behind);
+        if counts {
+            return branches::for_numbers(t, f, at, behind);
+        }
+        if let Some(flow) = branches::for_many_rounds(t, f, at, &behind)? {
+            return Ok(flow);
+        }
     }
     match iterate::next(t, iterator)? {
         Some(value) => f.push(value),

@@ -36,7 +36,7 @@ use assertions::assertion;
 use contents::{before_change, change, contents_of_both};
 pub(crate) use outcomes::changes;
 use outcomes::{Does, act};
-pub use rounds::{RefusedLoops, for_numbers};
+pub use rounds::{RefusedLoops, for_many_rounds, for_numbers};
 
 /// Each takes a part of the native stack.
 const DEEPEST: usize = 24;
@@ -300,6 +300,10 @@ fn one_of(
             t,
             "one side leaves the function or the loop and the other does not",
         );
+    }
+    if first.end == End::Next {
+        let ends = [&first, &second].map(|way| rounds::is_the_last(t, &way.value));
+        t.flow.leaves_early |= ends[0] != ends[1] && rounds::is_of_tensors(t, condition);
     }
     if tails::hides_containers(t, [&first, &second]) {
         for way in [&mut first.changed, &mut second.changed] {

@@ -6,15 +6,16 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use crate::bytecode::Code;
 use crate::dispatch::Flow;
 use crate::frame_state::FrameState;
-use crate::phi::refuse;
+use crate::graph::{DType, SymbolId, TensorMeta};
+use crate::phi::{Piece, refuse};
 use crate::region::{self, End};
 use crate::tensor_scalar::known;
-use crate::variables::{Kind, VarId};
+use crate::variables::{IterVar, Kind, VarId};
 use crate::{Step, Stop, Tracer, loops};
 
 use super::{DEEPEST, assertions, attempt, both, tails};
@@ -62,10 +63,14 @@ impl LoopState {
     /// What captures the loop has answered: notes that it is refused, if it is.
     pub(super) fn noted(self, t: &mut Tracer<'_>, answer: Step<Flow>) -> Step<Flow> {
         if matches!(answer, Err(Stop::Break(_))) {
-            let states = t.flow.refused.0.entry(self.test).or_default();
-            states.push(self.state);
+            self.note(t);
         }
         answer
+    }
+
+    fn note(self, t: &mut Tracer<'_>) {
+        let states = t.flow.refused.0.entry(self.test).or_default();
+        states.push(self.state);
     }
 }
 
@@ -171,6 +176,92 @@ pub fn for_numbers(
         Ok(Some(flow)) => Ok(flow),
         _ => answer,
     }
+}
+
+/// Whether no round follows one that ends with this.
+pub(super) fn is_the_last(t: &mut Tracer<'_>, goes_on: &Piece) -> bool {
+    let value = match goes_on {
+        Piece::Const(value) => Some(value.bind(t.py).clone()),
+        Piece::Same(id) => t.const_value(*id),
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::Tensor(..)
+        | Piece::Number(_)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Maybe(_)
+        | Piece::Other(_) => None,
+    };
+    value.is_some_and(|value| matches!(value.is_truthy(), Ok(false)))
+}
+
+/// Whether a condition in a round depends on more than numbers that the loop counts: whole ones,
+/// Python's floats and bools that it carries.
+pub(super) fn is_of_tensors(t: &Tracer<'_>, condition: SymbolId) -> bool {
+    let mut wanted = FxHashSet::from_iter([condition]);
+    for statement in t.graph.sir.statements.iter().rev() {
+        let mut is_wanted = false;
+        statement
+            .output
+            .for_each_symbol(&mut |id| is_wanted |= wanted.remove(&id));
+        if is_wanted {
+            statement.for_each_argument(&mut |id| {
+                wanted.insert(id);
+            });
+        }
+    }
+    let is_number = |id: &SymbolId| {
+        let of_python = |meta: &TensorMeta| {
+            let dtypes = [DType::Int64, DType::Float64, DType::Bool];
+            meta.shape.is_empty() && dtypes.contains(&meta.dtype)
+        };
+        t.flow.carried.contains(id) && t.graph.meta(*id).is_some_and(of_python)
+    };
+    !wanted.iter().all(is_number)
+}
+
+/// A loop of a known number of rounds that a tensor may end (`if error < 1e-3: break`): more than
+/// can stand inside of one another are one operation. `None` where they are not.
+pub fn for_many_rounds(
+    t: &mut Tracer<'_>,
+    frame: &mut FrameState,
+    at: usize,
+    behind: &FrameState,
+) -> Step<Option<Flow>> {
+    let iterator = frame.peek(t, 1)?;
+    let Kind::Iter(IterVar::Range { next, stop, step }) = *t.kind(iterator) else {
+        return Ok(None);
+    };
+    let deepest = i64::try_from(DEEPEST).unwrap_or(i64::MAX);
+    let few = step == 0 || stop.saturating_sub(next) / step <= deepest;
+    if few
+        || !t.options.capture_control_flow
+        || !frame.handling.is_empty()
+        || !loops::is_left_inside(&frame.code, at)
+    {
+        return Ok(None);
+    }
+    let state = LoopState::of(t, frame, at);
+    if state.is_refused(t) {
+        return Ok(None);
+    }
+    let (mark, steps) = (t.mark(), (frame.clone(), t.frames.locations.clone()));
+    let known = t.flow.captured_loops.clone();
+    t.flow.leaves_early = false;
+    if loops::kept_open::count(t, iterator)? {
+        let answer = attempt(t, frame, |t, frame| {
+            loops::capture_range(t, frame, at, behind)
+        });
+        if t.flow.leaves_early && answer.is_ok() {
+            return answer.map(Some);
+        }
+    }
+    (*frame, t.frames.locations) = steps;
+    t.rollback(mark);
+    t.flow.captured_loops = known;
+    state.note(t);
+    Ok(None)
 }
 
 /// A loop of an exported program behind its first round, in which variables become what they are in

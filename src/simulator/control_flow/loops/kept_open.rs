@@ -47,10 +47,16 @@ pub(crate) fn keep_open(
     if places.is_empty() || !places.contains(&LoopPlace::of(&frame.code, at)) {
         return Ok(());
     }
-    if let Some(state) = counting(t, iterator)? {
-        t.vars.mutate(iterator, |var| var.kind = Kind::Iter(state));
-    }
-    Ok(())
+    count(t, iterator).map(drop)
+}
+
+/// An iterator that was not advanced counts in the graph from now on; false where it cannot.
+pub(crate) fn count(t: &mut Tracer<'_>, iterator: VarId) -> Step<bool> {
+    let Some(state) = counting(t, iterator)? else {
+        return Ok(false);
+    };
+    t.vars.mutate(iterator, |var| var.kind = Kind::Iter(state));
+    Ok(true)
 }
 
 /// An iterator that was not advanced, as one that counts in the graph.

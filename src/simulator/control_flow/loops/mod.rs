@@ -230,6 +230,21 @@ pub fn round_ends(t: &mut Tracer<'_>, frame: &mut FrameState) -> Step<Option<Var
     Ok(Some(t.bool(truth == goes_on_if)))
 }
 
+/// Whether the loop at this FOR_ITER is left from inside, by `break` or `return`.
+pub fn is_left_inside(code: &Code, at: usize) -> bool {
+    let found = flow::loops(code);
+    let Some(found) = found.iter().find(|found| found.header == at) else {
+        return false;
+    };
+    let leaves = |place: &usize| {
+        let instr = &code.instructions[*place].instr;
+        let next = flow::successors(code, *place);
+        matches!(instr, Instr::ReturnValue | Instr::ReturnConst { .. })
+            || *place != at && next.iter().any(|to| !found.body.contains(to))
+    };
+    found.body.iter().any(leaves)
+}
+
 /// Whether the iterator on the stack has a next number.
 pub fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
     let (_, range) = numbers_of(t, frame)?;
