@@ -18,7 +18,7 @@ use crate::{Kwargs, Step, Tracer};
 use crate::{branches, carried_aliases, dynamic_scalar, phi, region, rows, tensors};
 
 /// The methods that change it.
-pub use crate::methods::names::{APPEND, EXTEND, POP};
+pub use crate::methods::names::{APPEND, EXTEND, POP, REVERSE};
 
 /// Stops: what is done with such a list is not in the program.
 pub fn refuse<T>(t: &Tracer<'_>, what: &str) -> Step<T> {
@@ -286,6 +286,18 @@ pub fn pop(t: &mut Tracer<'_>, list: VarId, rows: RowsVar, args: &[VarId]) -> St
     };
     t.vars.mutate(list, |var| var.kind = Kind::Rows(rows));
     Ok(taken)
+}
+
+/// `list.reverse()`, behind the loops.
+pub fn reverse(t: &mut Tracer<'_>, list: VarId, rows: RowsVar) -> Step<VarId> {
+    if rows.iterated || t.flow.is_captured() {
+        return refuse(t, "reverse() behind an iterator, in a loop or in a branch");
+    }
+    let (none, step) = (t.none(), t.int(-1));
+    let symbol = some(t, rows, [none, none, step])?;
+    let rows = RowsVar { symbol, ..rows };
+    t.vars.mutate(list, |var| var.kind = Kind::Rows(rows));
+    Ok(t.none())
 }
 
 /// The row at a place that there is.

@@ -140,7 +140,17 @@ def summed(x, n):
     return sum(out), sum(range(n)), len(range(0, n, 2)), len(range(n, 0, -1))
 
 
+def reversed_behind_the_loop(x, n):
+    out = []
+    for i in range(n):
+        out.append(x * i)
+    out.reverse()
+    out.append(x)
+    return paddle.stack(out), out[0], out[-2]
+
+
 FUNCTIONS = (
+    reversed_behind_the_loop,
     stacked,
     stacked_behind,
     concatenated,

@@ -19,6 +19,9 @@ pub const COPY: &str = "copy";
 /// `list.pop`
 pub const POP: &str = "pop";
 
+/// `list.reverse`
+pub const REVERSE: &str = "reverse";
+
 /// `keys`
 pub const KEYS: &str = "keys";
 

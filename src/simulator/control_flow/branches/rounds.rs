@@ -148,7 +148,7 @@ pub fn for_numbers(
     }
     let answer = attempt(t, frame, |t, frame| {
         let whole = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
-            let answer = loops::capture_range(t, frame, at, &behind);
+            let answer = loops::capture_range(t, frame, at, &behind, true);
             state.noted(t, answer)
         };
         let by_round = &mut |t: &mut Tracer<'_>, frame: &mut FrameState| {
@@ -251,7 +251,7 @@ pub fn for_many_rounds(
     t.flow.leaves_early = false;
     if loops::kept_open::count(t, iterator)? {
         let answer = attempt(t, frame, |t, frame| {
-            loops::capture_range(t, frame, at, behind)
+            loops::capture_range(t, frame, at, behind, false)
         });
         if t.flow.leaves_early && answer.is_ok() {
             return answer.map(Some);
@@ -284,5 +284,5 @@ fn behind_one_round(
     let mut behind_it = frame.clone();
     behind_it.pop(t)?;
     behind_it.pc = behind.pc;
-    loops::capture_range(t, frame, at, &behind_it)
+    loops::capture_range(t, frame, at, &behind_it, true)
 }

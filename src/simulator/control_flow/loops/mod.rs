@@ -259,12 +259,14 @@ pub fn continues(t: &mut Tracer<'_>, frame: &FrameState) -> Step<VarId> {
     }
 }
 
-/// A loop over `range()` of numbers of the graph; `behind` is the frame after it.
+/// A loop over `range()` of numbers of the graph; `behind` is the frame after it. `unrolls`: where
+/// its rounds are the same in each call and no operation holds them, they are simulated one by one.
 pub fn capture_range(
     t: &mut Tracer<'_>,
     frame: &mut FrameState,
     at: usize,
     behind: &FrameState,
+    unrolls: bool,
 ) -> Step<Flow> {
     let code = frame.code.clone();
     let found = flow::loops(&code);
@@ -280,7 +282,7 @@ pub fn capture_range(
     });
     let mut inside = frame.clone();
     inside.pc = at + 1;
-    let is_known = known::truth(t, has_next).is_some();
+    let is_known = unrolls && known::truth(t, has_next).is_some();
     let (iterator, range) = numbers_of(t, frame)?;
     // Somebody else may have it.
     rows::advance(t, iterator);

@@ -78,7 +78,7 @@ impl Protocol for RowsVar {
     fn has_method(&self, _: &mut Tracer<'_>, _: VarId, name: &str) -> Step<bool> {
         Ok(matches!(
             name,
-            grown_lists::APPEND | grown_lists::EXTEND | grown_lists::POP
+            grown_lists::APPEND | grown_lists::EXTEND | grown_lists::POP | grown_lists::REVERSE
         ))
     }
 
@@ -97,6 +97,7 @@ impl Protocol for RowsVar {
                 Ok(t.none())
             }
             (grown_lists::POP, [] | [_], []) => grown_lists::pop(t, id, *self, args),
+            (grown_lists::REVERSE, [], []) => grown_lists::reverse(t, id, *self),
             _ => grown_lists::refuse(t, &format!("{name}()")),
         }
     }
