@@ -27,8 +27,10 @@ def read_on_a_narrower_condition(x):
 
 def bound_in_one_of_three_rounds(x):
     for i in range(3):
-        if x[i] > 0 or i == 2:
+        if x[i] > 0:
             last = x[i]
+        if i == 2:
+            last = x[0]
     return last * 2
 
 

@@ -21,15 +21,13 @@ def newton(x):
 
 
 def newton_with_a_count(x):
-    y, rounds = x.abs() + 1, 0
+    y, rounds = x.abs() + 1, -1
     for i in range(2, 100, 2):
         better = 0.5 * (y + x.abs() / y)
         if (better - y).abs().max() < 1e-4:
             rounds = i
             break
         y = better
-    else:
-        rounds = -1
     return y, rounds
 
 

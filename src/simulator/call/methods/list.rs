@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::methods::names::{APPEND, CLEAR, COPY, EXTEND};
+use crate::methods::names::{APPEND, CLEAR, COPY, EXTEND, REVERSE};
 use crate::reason::{BreakId, BreakKind};
 use crate::variables::{Kind, VarId};
 use crate::{Step, Stop, Tracer, comparisons, exceptions, iterate};
@@ -24,7 +24,7 @@ pub(crate) const LIST: &[MethodRow] = &[
     MethodRow::new("pop", (0, 1), pop).writes(),
     MethodRow::new("remove", (1, 1), remove).changes(),
     MethodRow::new(CLEAR, (0, 0), clear).writes(),
-    MethodRow::new("reverse", (0, 0), |t, call| {
+    MethodRow::new(REVERSE, (0, 0), |t, call| {
         Ok(change_list(t, call.receiver, |items| items.reverse()))
     })
     .writes(),

@@ -166,7 +166,8 @@ pub fn for_numbers(
     if !matches!(answer, Err(Stop::Break(_))) {
         return answer;
     }
-    if t.options.forward_only {
+    // Inside of others a loop may well have no round.
+    if t.options.forward_only && !t.flow.is_captured() {
         let behind_one = attempt(t, frame, |t, frame| behind_one_round(t, frame, at, &behind));
         if !matches!(behind_one, Err(Stop::Break(_))) {
             return behind_one;
@@ -273,6 +274,17 @@ fn behind_one_round(
     at: usize,
     behind: &FrameState,
 ) -> Step<Flow> {
+    let iterator = frame.peek(t, 1)?;
+    let counts_from_zero = |t: &mut Tracer<'_>| {
+        if let Kind::Iter(IterVar::Numbers { next, step: 1, .. }) = *t.kind(iterator) {
+            t.const_int(next) == Some(0)
+        } else {
+            false
+        }
+    };
+    if !counts_from_zero(t) {
+        return refuse(t, "such a loop may have no round");
+    }
     let has_next = loops::continues(t, frame)?;
     assertions::check(t, has_next)?;
     loops::one_round(t, frame)?;

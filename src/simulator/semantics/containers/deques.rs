@@ -5,7 +5,7 @@ use pyo3::types::PyType;
 
 use crate::frame::Modules;
 use crate::guard::GuardKind;
-use crate::methods::names::{APPEND, CLEAR, COPY, EXTEND};
+use crate::methods::names::{APPEND, CLEAR, COPY, EXTEND, REVERSE};
 use crate::methods::row::{Inherited, MANY, MethodCall, MethodRow, find};
 use crate::obj::Obj;
 use crate::reason::BreakId;
@@ -47,7 +47,7 @@ const DEQUE: &[MethodRow] = &[
     MethodRow::new("rotate", (0, 1), rotate).writes(),
     as_list!(CLEAR).writes(),
     as_list!("remove").writes(),
-    as_list!("reverse").writes(),
+    as_list!(REVERSE).writes(),
     item!("__setitem__").writes(),
     item!("__getitem__"),
     MethodRow::new("__delitem__", (1, 1), delete_item).writes(),
@@ -69,7 +69,7 @@ const DEQUE: &[MethodRow] = &[
 ];
 
 /// Those of them that its iterators do not notice, and those of which they notice each item.
-const NOTED_BY_ITEM: [&str; 4] = ["__setitem__", "reverse", EXTEND, "extendleft"];
+const NOTED_BY_ITEM: [&str; 4] = ["__setitem__", REVERSE, EXTEND, "extendleft"];
 
 /// `collections.deque`.
 fn class(py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
