@@ -5,7 +5,7 @@ import gc
 from typing import Any
 
 from paddle import _C_ops, _legacy_C_ops
-from paddle.base import executor
+from paddle.base import core, executor, libpaddle
 from paddle.jit.dy2static import partial_program, pir_partial_program
 
 from paddle_sot_rs._core import paddle_backend
@@ -25,6 +25,8 @@ run_program = _C_ops.run_program
 begin_other = paddle_backend.begin_other
 end_pass = paddle_backend.end_pass
 drop_executors = paddle_backend.drop_executors
+# Paddle's own, for ours.
+clear_executor_cache = core.clear_executor_cache
 # Scopes whose backward has not run, and those of them whose executors were dropped, by their ids.
 _waiting: dict[int, Any] = {}
 _spoiled: dict[int, Any] = {}
@@ -98,6 +100,13 @@ def _in_turn(run, at):
     return run_program
 
 
+@functools.wraps(clear_executor_cache)
+def _clear_executor_cache():
+    # Paddle's own tells nobody, and a backward of what has run in them ends the process.
+    drop_executors()
+
+
 _MANY = 64
+core.clear_executor_cache = libpaddle.clear_executor_cache = _clear_executor_cache
 _C_ops.run_program = _in_turn(_C_ops.run_program, 2)
 _legacy_C_ops.run_program = _in_turn(_legacy_C_ops.run_program, 3)

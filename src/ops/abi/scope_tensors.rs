@@ -50,6 +50,16 @@ type AssignFn = unsafe extern "C" fn(*mut c_void, *const c_void) -> *mut c_void;
 type MakeFn = unsafe extern "C" fn(*mut Room);
 type ClearFn = unsafe extern "C" fn(*mut c_void, *const EmptySet);
 
+/// What a name stands for in a scope.
+enum Variable {
+    /// Nothing.
+    Absent,
+    /// A variable with this dense tensor.
+    Dense(*mut c_void),
+    /// One with nothing in it, or with something else.
+    Other,
+}
+
 pub(super) struct Functions {
     find: FindFn,
     is_dense: IsDenseFn,
@@ -80,6 +90,7 @@ pub struct ScopeTensors {
     /// The scope, which its variables live as long as.
     scope: Py<PyAny>,
     address: usize,
+    names: Vec<String>,
     /// In the order of the names, 0 where no variable has it. They are good until an executor is
     /// made for the scope, which may put other variables in their places.
     tensors: Vec<usize>,
@@ -97,6 +108,20 @@ impl ScopeTensors {
             return Err(PyRuntimeError::new_err("tensors of scopes cannot be moved"));
         };
         functions.tensors(scope, names, makes)
+    }
+
+    /// Whether these are still the tensors of the variables with these names: Paddle makes
+    /// executors where nobody sees it, as when the user has dropped all.
+    pub fn are_in_place(&self, py: Python<'_>) -> bool {
+        let Some(functions) = functions(py) else {
+            return false;
+        };
+        let mut known = self.names.iter().zip(&self.tensors);
+        known.all(|(name, known)| match functions.find(self.address, name) {
+            Variable::Absent => *known == 0,
+            Variable::Dense(tensor) => tensor as usize == *known,
+            Variable::Other => false,
+        })
     }
 
     /// The scope.
@@ -158,31 +183,39 @@ impl Functions {
             // One that holds nothing yet holds a dense tensor from now on; one that holds something
             // else refuses.
             variable.call_method0(intern!(py, "get_tensor"))?;
-            let text = Text {
-                begin: name.as_ptr(),
-                length: name.len(),
-                _inside: [0; 16],
-            };
-            // SAFETY: the scope is alive and at this address; the text is read only; a variable
-            // with a dense tensor in it is asked for that.
-            let tensor = unsafe {
-                let variable = (self.find)(address as *const c_void, &raw const text);
-                match !variable.is_null() && (self.is_dense)(variable) {
-                    true => (self.tensor)(variable),
-                    false => std::ptr::null_mut(),
-                }
-            };
-            if tensor.is_null() {
+            let Variable::Dense(tensor) = self.find(address, name) else {
                 let message = format!("the variable {name} holds no dense tensor");
                 return Err(PyValueError::new_err(message));
-            }
+            };
             tensors.push(tensor as usize);
         }
         Ok(ScopeTensors {
             scope: scope.clone().unbind(),
             address,
+            names: names.to_vec(),
             tensors,
         })
+    }
+
+    /// The variable of this name in a living scope.
+    fn find(&self, scope: usize, name: &str) -> Variable {
+        let text = Text {
+            begin: name.as_ptr(),
+            length: name.len(),
+            _inside: [0; 16],
+        };
+        // SAFETY: the scope is alive and at this address; the text is read only; a variable with a
+        // dense tensor in it is asked for that.
+        unsafe {
+            let variable = (self.find)(scope as *const c_void, &raw const text);
+            if variable.is_null() {
+                return Variable::Absent;
+            }
+            match (self.is_dense)(variable) {
+                true => Variable::Dense((self.tensor)(variable)),
+                false => Variable::Other,
+            }
+        }
     }
 
     fn share(&self, to: &[usize], from: &[usize]) {

@@ -75,6 +75,19 @@ impl Backward {
         scope: &Py<PyAny>,
         shared: &Shared,
     ) -> PyResult<Option<Arc<Moving>>> {
+        self.found(py, scope, shared, |moving| {
+            moving.saved.are_in_place(py) && moving.results.are_in_place(py)
+        })
+    }
+
+    /// The same, looked for anew where what was found is not in its place.
+    fn found(
+        &self,
+        py: Python<'_>,
+        scope: &Py<PyAny>,
+        shared: &Shared,
+        is_in_place: impl FnOnce(&Moving) -> bool,
+    ) -> PyResult<Option<Arc<Moving>>> {
         if !can_move_tensors(py) {
             return Ok(None);
         }
@@ -82,9 +95,14 @@ impl Backward {
             self.forward_made.load(Ordering::Relaxed),
             self.made.load(Ordering::Relaxed),
         );
-        if let Some(found) = &*lock(&self.found.0) {
-            if found.executors == now {
-                return Ok(found.tensors.clone());
+        let known = {
+            let found = lock(&self.found.0);
+            let known = found.as_ref().filter(|found| found.executors == now);
+            known.map(|found| found.tensors.clone())
+        };
+        if let Some(known) = known {
+            if known.as_deref().is_none_or(is_in_place) {
+                return Ok(known);
             }
         }
         let scope = scope.bind(py);
@@ -127,7 +145,8 @@ impl Backward {
             // Its variables are yet to be made.
             return Ok(());
         }
-        if let Some(moving) = self.moving(py, scope, shared)? {
+        let moving = self.found(py, scope, shared, |it| it.results.are_in_place(py))?;
+        if let Some(moving) = moving {
             moving.results.renew_versions(py);
         }
         Ok(())

@@ -120,14 +120,12 @@ pub fn before_dropping(hook: fn()) {
 fn drop_all(py: Python<'_>) -> PyResult<()> {
     let hooks = lock(&RUNTIME.executors.hooks).clone();
     hooks.iter().for_each(|hook| hook());
-    py.module("paddle.base.core")?
-        .call_method0("clear_executor_cache")?;
+    let others = py.module("paddle_sot_rs._paddle.foreign_programs")?;
+    others.call_method0("clear_executor_cache")?;
     RUNTIME.executors.epoch.fetch_add(1, Ordering::Relaxed);
     let kept = std::mem::take(&mut *lock(&RUNTIME.executors.addresses));
     drop(kept);
-    py.module("paddle_sot_rs._paddle.foreign_programs")?
-        .call_method0("invalidate")
-        .map(drop)
+    others.call_method0("invalidate").map(drop)
 }
 
 /// What `foreign_programs.py` says of programs that are not ours.
