@@ -4,6 +4,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{BlockOutput, SymbolId};
 use crate::tracer::function_graph::Cut;
@@ -29,6 +30,25 @@ pub(crate) fn within(t: &Tracer<'_>, mark: &TraceMark) -> Vec<(SymbolId, SymbolI
             let further = t.flow.aliases_of(root.symbol);
             pairs.extend(further.map(|it| (tensor.symbol, it.of)));
         }
+    }
+    with_further(pairs)
+}
+
+/// These pairs, and what a tensor may share storage with by way of another one.
+fn with_further(mut pairs: Vec<(SymbolId, SymbolId)>) -> Vec<(SymbolId, SymbolId)> {
+    let mut known = FxHashSet::from_iter(pairs.iter().copied());
+    let mut of_each: FxHashMap<SymbolId, Vec<SymbolId>> = FxHashMap::default();
+    for (made, of) in &pairs {
+        of_each.entry(*made).or_default().push(*of);
+    }
+    let mut at = 0;
+    while let Some(&(made, of)) = pairs.get(at) {
+        for further in of_each.get(&of).into_iter().flatten() {
+            if made != *further && known.insert((made, *further)) {
+                pairs.push((made, *further));
+            }
+        }
+        at += 1;
     }
     pairs
 }

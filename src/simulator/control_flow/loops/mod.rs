@@ -6,6 +6,7 @@ mod emit;
 mod grown;
 pub(crate) mod kept_open;
 mod rounds;
+mod shared;
 
 pub use kept_open::{LoopPlace, LoopPlaces};
 

@@ -169,6 +169,8 @@ impl Captured<'_> {
                 return refuse(t, "the value stack differs from round to round");
             }
             t.graph.adopt(t.py, &mut way.cut)?;
+            let (variables, returned) = ((&carried, &leading[..]), region.returns.slots());
+            self.refuse_shared(t, &way, (&parts, &trees), variables, &returned)?;
             if let Some(news) = region.returns.news() {
                 carried.retain(|slot, _| *slot < hidden);
                 self.carry(t, &mut carried, hidden, &news)?;
@@ -192,7 +194,6 @@ impl Captured<'_> {
         parts: &mut Vec<Part>,
         first: usize,
     ) -> Step<()> {
-        let mut tensors = Vec::new();
         let cells = std::mem::take(&mut way.cells);
         let cells = cells.into_iter().map(|(of, piece)| (of, piece, true));
         let changed = std::mem::take(&mut way.changed);
@@ -228,7 +229,6 @@ impl Captured<'_> {
                             "a tensor that the gradient of the round before keeps is changed in place inside",
                         );
                     }
-                    tensors.push(of);
                     vec![(None, Piece::Tensor(symbol, None))]
                 }
                 (Piece::Same(_), Piece::Dict(now))
@@ -260,13 +260,6 @@ impl Captured<'_> {
                     parts.push(Part { of, item, slot });
                 }
                 way.locals.push((slot, piece));
-            }
-        }
-        // What it was before is no longer there.
-        for (slot, piece) in &way.locals {
-            let first = self.first(t, *slot, parts, None);
-            if matches!(piece, Piece::Same(id) if tensors.contains(id) && first != Some(*id)) {
-                return refuse(t, "a tensor that is changed in place gets another name");
             }
         }
         Ok(())
