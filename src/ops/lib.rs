@@ -200,6 +200,9 @@ pub enum Fact {
     /// With such an argument in this place, of this name, a program does otherwise than eager mode;
     /// why, for messages.
     Differs(usize, &'static str, Unlike, &'static str),
+    /// Of two tensors that are aligned: in eager mode, too, a number may stand in place of the
+    /// second one.
+    BesideNumber,
     /// The name of the argument in this place, which [`NumberAs`] looks at.
     Named(usize, &'static str),
     /// Its form in place gives what it gives.

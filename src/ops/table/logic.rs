@@ -18,6 +18,7 @@ pub(super) const ROWS: Rows = &[
     (
         "equal",
         &[
+            BesideNumber,
             NeverFails,
             Shape(Broadcast),
             InPlaceCompares,

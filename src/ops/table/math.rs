@@ -119,6 +119,7 @@ pub(super) const ROWS: Rows = &[
     (
         "copysign",
         &[
+            BesideNumber,
             ForgetsResult,
             InPlaceCopies,
             InPlaceOneDType,
@@ -178,11 +179,18 @@ pub(super) const ROWS: Rows = &[
     ("floor", &[ForgetsResult, Shape(Same), InPlaceCopies]),
     (
         "floor_divide",
-        &[InPlace, InPlaceOneDType, InPlaceOfTensors, Shape(Broadcast)],
+        &[
+            BesideNumber,
+            InPlace,
+            InPlaceOneDType,
+            InPlaceOfTensors,
+            Shape(Broadcast),
+        ],
     ),
     (
         "floor_mod",
         &[
+            BesideNumber,
             ForgetsResult,
             InPlaceCopies,
             InPlaceOneDType,
@@ -272,6 +280,7 @@ pub(super) const ROWS: Rows = &[
     (
         "mod",
         &[
+            BesideNumber,
             ForgetsResult,
             InPlaceCopies,
             InPlaceOneDType,
@@ -318,6 +327,7 @@ pub(super) const ROWS: Rows = &[
     (
         "pow",
         &[
+            BesideNumber,
             NeverFailsAlone,
             ForgetsResult,
             InPlace,
@@ -343,6 +353,7 @@ pub(super) const ROWS: Rows = &[
     (
         "remainder",
         &[
+            BesideNumber,
             ForgetsResult,
             InPlaceCopies,
             InPlaceOneDType,

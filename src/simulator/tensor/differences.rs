@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyComplex;
 
 use crate::graph::{DType, TensorMeta};
-use crate::ops::{Fact, Unlike, facts};
+use crate::ops::{Fact, ShapeRule, Unlike, facts, said};
 use crate::reason::{BreakId, BreakKind};
 use crate::tracker::number::Type;
 use crate::variables::{Kind, VarId};
@@ -19,16 +19,16 @@ const FIRST: [&str; 5] = ["x", "data", "obj", "input", "tensors"];
 /// Stops where the row of this name says that eager mode does otherwise. `args` begin with `self`
 /// for a method.
 pub fn check(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) -> Step<()> {
-    let argument = |at: usize, name: &str| {
-        let is_it = |known: &str| known == name || at == 0 && FIRST.contains(&known);
-        let named = kwargs.iter().find(|(known, _)| is_it(known));
-        args.get(at).copied().or(named.map(|(_, value)| *value))
-    };
+    let argument = |at: usize, name: &str| argument(args, kwargs, at, name);
     // What patches tensors puts one underscore in front.
     let row = match name.starts_with("__") {
         true => name,
         false => name.trim_start_matches('_'),
     };
+    if is_number_for_tensor(t, row, args, kwargs) {
+        let what = format!("{name}() of a number of the graph in place of a tensor");
+        return t.stop(BreakId::OperatorArguments, what);
+    }
     for fact in facts(row) {
         let Fact::Differs(at, named, unlike, why) = *fact else {
             continue;
@@ -64,6 +64,39 @@ pub fn check(t: &mut Tracer<'_>, name: &str, args: &[VarId], kwargs: &Kwargs) ->
         }
     }
     Ok(())
+}
+
+fn argument(args: &[VarId], kwargs: &Kwargs, at: usize, name: &str) -> Option<VarId> {
+    let is_it = |known: &str| known == name || at == 0 && FIRST.contains(&known);
+    let named = kwargs.iter().find(|(known, _)| is_it(known));
+    args.get(at).copied().or(named.map(|(_, value)| *value))
+}
+
+/// Whether a number of the graph, which is a tensor in a program, is given where eager mode takes
+/// tensors alone, or makes something else of numbers.
+pub fn is_number_for_tensor(
+    t: &mut Tracer<'_>,
+    row: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> bool {
+    let facts = facts(row);
+    let rule = said!(facts, Fact::Shape(rule) => *rule);
+    let Some(rule) = rule.filter(|_| !row.starts_with("__")) else {
+        return false;
+    };
+    let mut given = Vec::new();
+    if !matches!(rule, ShapeRule::Made | ShapeRule::Arange) {
+        given.extend(argument(args, kwargs, 0, FIRST[0]));
+    }
+    let is_aligned = rule == ShapeRule::Broadcast && !facts.contains(&Fact::BesideNumber);
+    if is_aligned || rule == ShapeRule::Gather {
+        given.extend(args.get(1));
+        given.extend(kwargs.iter().map(|(_, value)| *value));
+    }
+    given
+        .into_iter()
+        .any(|value| dynamic_scalar::is_of_graph(t, value))
 }
 
 fn is_unlike(t: &mut Tracer<'_>, unlike: Unlike, value: VarId) -> Step<bool> {

@@ -7,7 +7,7 @@ use crate::frame::Modules;
 use crate::ops::{Fact, facts, knows, said};
 use crate::variables::{Kind, VarId};
 
-use crate::{Kwargs, Tracer, arguments, tensors};
+use crate::{Kwargs, Tracer, arguments, differences, tensors};
 
 /// Whether the form in place may fail, or give something else, where the operation does not.
 pub(super) fn takes_less(
@@ -82,4 +82,24 @@ fn is_named(py: Python<'_>, form: &str, name: &str) -> PyResult<bool> {
         None => false,
     };
     Ok(knows_others && name != "out")
+}
+
+/// Whether the form in place takes numbers where the other takes tensors too, or this is a number
+/// of the graph where it takes tensors alone.
+pub(super) fn takes_numbers(
+    t: &mut Tracer<'_>,
+    tensor: VarId,
+    form: &str,
+    args: &[VarId],
+    kwargs: &Kwargs,
+) -> bool {
+    if differences::is_number_for_tensor(t, form, &[&[tensor], args].concat(), kwargs) {
+        return true;
+    }
+    let place = said!(facts(form), Fact::InPlaceNumberAt(place) => *place);
+    let number = place.and_then(|place| {
+        let named = kwargs.last().map(|(_, number)| number);
+        args.get(place).or(named).copied()
+    });
+    number.is_some_and(|number| tensors::meta_of(t, number).is_some())
 }

@@ -22,7 +22,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use crate::frame::{Modules, PADDLE};
 use crate::graph::{Callee, DType, SymbolId};
 use crate::obj::Obj;
-use crate::ops::{ASSIGN, Fact, WHERE, facts, knows, said};
+use crate::ops::{ASSIGN, Fact, WHERE, knows};
 use crate::variables::{Kind, TensorVar, VarId};
 
 use crate::saved_for_backward::Statements;
@@ -34,7 +34,7 @@ pub use existing::defer;
 pub use gradient_flags::set_stop_gradient;
 pub use items::set_item;
 
-use checks::takes_less;
+use checks::{takes_less, takes_numbers};
 use forms::{changes_type, draws, goes_back, is_followed, is_form};
 
 /// `tensor.name(*args)` for a name that ends with `_`; `None` when it cannot be captured.
@@ -256,7 +256,7 @@ fn increment(t: &mut Tracer<'_>, args: &[VarId], kwargs: &Kwargs) -> Step<Option
 fn differs(t: &mut Tracer<'_>, tensor: VarId, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
     reads_itself(t, tensor, form, args, kwargs)
         || keeps_itself(t, tensor, form, args, kwargs)
-        || takes_numbers(t, form, args, kwargs)
+        || takes_numbers(t, tensor, form, args, kwargs)
         || takes_less(t, tensor, form, args, kwargs)
 }
 
@@ -290,16 +290,6 @@ fn keeps_itself(
     knows(form, Fact::InPlaceCopies)
         && given.contains(&tensor)
         && tensors::meta_of(t, tensor).is_none_or(|meta| !meta.stop_gradient)
-}
-
-/// Whether the form in place takes numbers where the other takes tensors too.
-fn takes_numbers(t: &mut Tracer<'_>, form: &str, args: &[VarId], kwargs: &Kwargs) -> bool {
-    let place = said!(facts(form), Fact::InPlaceNumberAt(place) => *place);
-    let number = place.and_then(|place| {
-        let named = kwargs.last().map(|(_, number)| number);
-        args.get(place).or(named).copied()
-    });
-    number.is_some_and(|number| tensors::meta_of(t, number).is_some())
 }
 
 /// `tensor.fill_(number)` and `tensor.zero_()`. One that gradients flow to stays one: they are
