@@ -83,6 +83,12 @@ pub fn may_stop(t: &Tracer<'_>, tensor: VarId) -> bool {
     !given && (t.flow.is_captured() || t.graph.sir.statements.iter().any(decides))
 }
 
+/// The class of `x.size`: that of the number itself in Paddle 3.2, where it has no such class.
+fn size_class<'py>(t: &Tracer<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    t.py.module("paddle.base.dygraph.math_op_patch")?
+        .getattr_opt("TensorSize")
+}
+
 /// `x.name` for a tensor.
 pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
     let Kind::Tensor(var) = t.kind(tensor).clone() else {
@@ -113,9 +119,9 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
         }
         "ndim" => return Ok(t.int(meta.shape.len() as i64)),
         "size" if meta.is_static() => {
-            let class =
-                t.py.module("paddle.base.dygraph.math_op_patch")?
-                    .getattr("TensorSize")?;
+            let Some(class) = size_class(t)? else {
+                return Ok(t.int(meta.shape.iter().product()));
+            };
             let size = Obj::from(class.call1((meta.shape.to_vec(),))?);
             return Ok(t.vars.add(Variable {
                 value: Some(size),
@@ -128,10 +134,7 @@ pub fn attribute(t: &mut Tracer<'_>, tensor: VarId, name: &str) -> Step<VarId> {
                 .map(|(at, dim)| super::dim(t, (var.symbol, at), *dim))
                 .collect();
             let size = program_numbers::product(t, &dims)?;
-            if !program_numbers::computes_dims(t) {
-                let class =
-                    t.py.module("paddle.base.dygraph.math_op_patch")?
-                        .getattr("TensorSize")?;
+            if let (false, Some(class)) = (program_numbers::computes_dims(t), size_class(t)?) {
                 t.vars
                     .update(size, |var| var.class = Some(Obj::from(class)));
             }
