@@ -90,7 +90,6 @@ pub struct ScopeTensors {
     /// The scope, which its variables live as long as.
     scope: Py<PyAny>,
     address: usize,
-    names: Vec<String>,
     /// In the order of the names, 0 where no variable has it. They are good until an executor is
     /// made for the scope, which may put other variables in their places.
     tensors: Vec<usize>,
@@ -110,13 +109,13 @@ impl ScopeTensors {
         functions.tensors(scope, names, makes)
     }
 
-    /// Whether these are still the tensors of the variables with these names: Paddle makes
-    /// executors where nobody sees it, as when the user has dropped all.
-    pub fn are_in_place(&self, py: Python<'_>) -> bool {
+    /// Whether these are still the tensors of the variables with the names that they were found by:
+    /// Paddle makes executors where nobody sees it, as when the user has dropped all.
+    pub fn are_in_place(&self, py: Python<'_>, names: &[String]) -> bool {
         let Some(functions) = functions(py) else {
             return false;
         };
-        let mut known = self.names.iter().zip(&self.tensors);
+        let mut known = names.iter().zip(&self.tensors);
         known.all(|(name, known)| match functions.find(self.address, name) {
             Variable::Absent => *known == 0,
             Variable::Dense(tensor) => tensor as usize == *known,
@@ -192,7 +191,6 @@ impl Functions {
         Ok(ScopeTensors {
             scope: scope.clone().unbind(),
             address,
-            names: names.to_vec(),
             tensors,
         })
     }

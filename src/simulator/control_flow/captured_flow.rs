@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::branches::RefusedLoops;
+use crate::bytecode::Code;
 use crate::graph::{SymbolId, TensorMeta};
 use crate::loops::LoopPlaces;
 use crate::tensor_scalar::known::KnownNumbers;
@@ -36,6 +37,8 @@ pub struct CapturedFlow {
     /// Whether control flow was last refused because its ways leave values that no operation
     /// chooses between.
     pub unlike: bool,
+    /// By code and FOR_ITER, whether the loop is left from inside.
+    pub left_inside: FxHashMap<(*const Code, usize), bool>,
     /// Whether a branch has left the round of a loop: how many rounds there are, it decides.
     pub leaves_early: bool,
     /// Whether a tensor on one way and `None` on the other are a tensor with a flag.

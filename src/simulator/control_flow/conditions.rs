@@ -15,7 +15,7 @@ use crate::control_flow::maybe;
 use crate::dispatch::control;
 use crate::frame_state::FrameState;
 use crate::loop_return::{self, Leaf};
-use crate::phi::{self, Piece, refuse};
+use crate::phi::{self, Piece, constant_of, refuse};
 use crate::region::{self, End};
 use crate::{Step, Stop, Tracer, item, tensor_scalar};
 
@@ -455,19 +455,7 @@ fn known(t: &mut Tracer<'_>, way: &region::Way) -> Option<(Outcome, Vec<VarId>)>
         };
         left.push(*id);
     }
-    let value = match &way.value {
-        Piece::Const(value) => value.bind(t.py).clone(),
-        Piece::Same(id) => t.const_value(*id)?,
-        Piece::Unbound
-        | Piece::Real(..)
-        | Piece::Tensor(..)
-        | Piece::Number(_)
-        | Piece::List(..)
-        | Piece::Tuple(..)
-        | Piece::Dict(_)
-        | Piece::Maybe(_)
-        | Piece::Other(_) => return None,
-    };
+    let value = constant_of(t, &way.value)?;
     let answer = value.cast_exact::<PyBool>().ok()?.is_true();
     way.cut
         .statements

@@ -3,6 +3,7 @@
 import paddle
 import paddle_sot_rs as sot
 import pytest
+from harness import apart
 from paddle_sot_rs.report import at_once
 
 pytestmark = pytest.mark.default_python
@@ -22,8 +23,7 @@ def equal(found, wanted):
 
 
 def translated(function=rounds, **settings):
-    # Code of its own: what code objects remember does not meet.
-    return sot.to_static(function.__class__(function.__code__.replace(), function.__globals__), **settings)
+    return sot.to_static(apart(function), **settings)
 
 
 def new_sizes(function):

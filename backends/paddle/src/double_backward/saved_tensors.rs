@@ -76,7 +76,8 @@ impl Backward {
         shared: &Shared,
     ) -> PyResult<Option<Arc<Moving>>> {
         self.found(py, scope, shared, |moving| {
-            moving.saved.are_in_place(py) && moving.results.are_in_place(py)
+            moving.saved.are_in_place(py, &shared.names)
+                && moving.results.are_in_place(py, &shared.results)
         })
     }
 
@@ -145,7 +146,9 @@ impl Backward {
             // Its variables are yet to be made.
             return Ok(());
         }
-        let moving = self.found(py, scope, shared, |it| it.results.are_in_place(py))?;
+        let moving = self.found(py, scope, shared, |it| {
+            it.results.are_in_place(py, &shared.results)
+        })?;
         if let Some(moving) = moving {
             moving.results.renew_versions(py);
         }

@@ -33,10 +33,12 @@ impl PaddleTrace {
             {
                 return Ok(InferredOutput::Existing(*symbol));
             }
-            if is_unmade(result)? {
-                return Ok(InferredOutput::Const(graph::unmade(py)?));
-            }
-            let meta = value_meta(result)?;
+            let meta = match value_meta(result) {
+                Err(_) if is_unmade(result)? => {
+                    return Ok(InferredOutput::Const(graph::unmade(py)?));
+                }
+                meta => meta?,
+            };
             let known = self.pending.iter().position(|known| known.is(result));
             let at = known.unwrap_or_else(|| {
                 self.pending.push(result.clone().unbind());
@@ -113,10 +115,6 @@ impl PaddleTrace {
 
 /// Whether the operation does not make this result: a value without a type.
 fn is_unmade(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let is_dense = value.call_method0(pyo3::intern!(value.py(), "is_dense_tensor_type"))?;
-    if is_dense.is_truthy()? {
-        return Ok(false);
-    }
     let class = value.call_method0("type")?;
     Ok(class.str()?.to_str()? == "<<NULL TYPE>>")
 }

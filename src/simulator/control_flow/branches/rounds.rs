@@ -12,7 +12,7 @@ use crate::bytecode::Code;
 use crate::dispatch::Flow;
 use crate::frame_state::FrameState;
 use crate::graph::{DType, SymbolId, TensorMeta};
-use crate::phi::{Piece, refuse};
+use crate::phi::{Piece, constant_of, refuse};
 use crate::region::{self, End};
 use crate::tensor_scalar::known;
 use crate::variables::{IterVar, Kind, VarId};
@@ -181,19 +181,7 @@ pub fn for_numbers(
 
 /// Whether no round follows one that ends with this.
 pub(super) fn is_the_last(t: &mut Tracer<'_>, goes_on: &Piece) -> bool {
-    let value = match goes_on {
-        Piece::Const(value) => Some(value.bind(t.py).clone()),
-        Piece::Same(id) => t.const_value(*id),
-        Piece::Unbound
-        | Piece::Real(..)
-        | Piece::Tensor(..)
-        | Piece::Number(_)
-        | Piece::List(..)
-        | Piece::Tuple(..)
-        | Piece::Dict(_)
-        | Piece::Maybe(_)
-        | Piece::Other(_) => None,
-    };
+    let value = constant_of(t, goes_on);
     value.is_some_and(|value| matches!(value.is_truthy(), Ok(false)))
 }
 
@@ -236,30 +224,34 @@ pub fn for_many_rounds(
     };
     let deepest = i64::try_from(DEEPEST).unwrap_or(i64::MAX);
     let few = step == 0 || stop.saturating_sub(next) / step <= deepest;
-    if few
-        || !t.options.capture_control_flow
-        || !frame.handling.is_empty()
-        || !loops::is_left_inside(&frame.code, at)
-    {
+    if few || !t.options.capture_control_flow || !frame.handling.is_empty() {
+        return Ok(None);
+    }
+    // Each round of a loop that is unrolled comes here.
+    let place = (Arc::as_ptr(&frame.code), at);
+    let is_left = t.flow.left_inside.entry(place);
+    if !*is_left.or_insert_with(|| loops::is_left_inside(&frame.code, at)) {
         return Ok(None);
     }
     let state = LoopState::of(t, frame, at);
     if state.is_refused(t) {
         return Ok(None);
     }
-    let (mark, steps) = (t.mark(), (frame.clone(), t.frames.locations.clone()));
     let known = t.flow.captured_loops.clone();
     t.flow.leaves_early = false;
-    if loops::kept_open::count(t, iterator)? {
-        let answer = attempt(t, frame, |t, frame| {
-            loops::capture_range(t, frame, at, behind, false)
-        });
-        if t.flow.leaves_early && answer.is_ok() {
-            return answer.map(Some);
+    let answer = attempt(t, frame, |t, frame| {
+        if !loops::kept_open::count(t, iterator)? {
+            return refuse(t, "a loop that does not count in the graph");
         }
+        let flow = loops::capture_range(t, frame, at, behind, false)?;
+        match t.flow.leaves_early {
+            true => Ok(flow),
+            false => refuse(t, "a loop that no tensor ends"),
+        }
+    });
+    if answer.is_ok() {
+        return answer.map(Some);
     }
-    (*frame, t.frames.locations) = steps;
-    t.rollback(mark);
     t.flow.captured_loops = known;
     state.note(t);
     Ok(None)

@@ -21,7 +21,7 @@ use crate::loop_return::{self, Leaf};
 use crate::{Step, Tracer, item, region, tuple_carry};
 
 pub(crate) use piece::shown;
-pub use piece::{Piece, content, piece, real, symbol, unchanged};
+pub use piece::{Piece, constant_of, content, piece, real, symbol, unchanged};
 
 /// A value after the ways met again.
 #[derive(Clone, Debug)]

@@ -222,6 +222,23 @@ fn constant(
     Ok(Some((BlockOutput::Inner(symbol), meta, true)))
 }
 
+/// What Python knows of a piece without the graph: a constant.
+pub fn constant_of<'py>(t: &mut Tracer<'py>, piece: &Piece) -> Option<Bound<'py, PyAny>> {
+    match piece {
+        Piece::Const(value) => Some(value.bind(t.py).clone()),
+        Piece::Same(id) => t.const_value(*id),
+        Piece::Unbound
+        | Piece::Real(..)
+        | Piece::Tensor(..)
+        | Piece::Number(_)
+        | Piece::List(..)
+        | Piece::Tuple(..)
+        | Piece::Dict(_)
+        | Piece::Maybe(_)
+        | Piece::Other(_) => None,
+    }
+}
+
 pub(crate) fn shown(t: &mut Tracer<'_>, piece: &Piece) -> String {
     match piece {
         Piece::Unbound => "not bound".into(),
